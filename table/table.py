@@ -107,9 +107,11 @@ class Table(
     def files(self) -> pa.Table:
         """One row per live data file: partition, bucket, path, rows, bytes, level, schema, sequence numbers."""
         from . import system
+        from .scan.column_splits import live_files
 
         timeline, snapshot, schema = self._seen()
-        return system.files_table(schema, timeline.paths, self._live(timeline, snapshot))
+        parts = [] if snapshot is None else timeline.entry_parts(timeline.manifests(snapshot))
+        return system.files_table(schema, timeline.paths, live_files(parts))
 
     def explain(self, commit: int | tuple[str, int] | Snapshot | None = None) -> str:
         """The history of one commit as text: its base, its attempts, the commits that it lost to, its changes.

@@ -37,6 +37,8 @@ _BYTES = ("partition", "min_key", "max_key", "min_values", "max_values")
 _TEXTS = ("file_name", "external_path")
 _TEXT_LISTS = ("write_cols", "value_stats_cols")
 _OF_ENTRY = ("partition", "bucket", "total_buckets")
+_MOSTLY = 1.5
+"""Values are of almost one length, if the longest is at most so many times as long as the mean."""
 _OF_STATS = {"min_values": "_MIN_VALUES", "max_values": "_MAX_VALUES", "null_counts": "_NULL_COUNTS"}
 
 
@@ -65,6 +67,10 @@ class FileColumns:
     def chosen(self, rows: Array) -> FileColumns:
         """Some of these entries, by their positions among them."""
         return FileColumns(self._part, rows if self._rows is None else self._rows[rows])
+
+    def entries(self) -> list[ManifestEntry]:
+        """The entries as objects."""
+        return self._part.entries(self._rows) if isinstance(self._part, EntryColumns) else list(self._part)
 
     def column(self, name: str) -> pa.Array:
         """A column of all entries.
@@ -140,11 +146,15 @@ def _masked(lists: pa.Array, valid: Array) -> pa.Array:
 
 
 def _bytes_array(data: Bytes, starts: Array, sizes: Array, valid: Array | None, arrow_type: pa.DataType) -> pa.Array:
-    """Values of different lengths, copied together."""
+    """Values of different lengths, copied together. Those of almost one length are cut at the longest first, which is faster."""
     offsets = _offsets(sizes)
     width = int(sizes[0]) if len(sizes) else 0
+    longest = int(sizes.max(initial=0))
     if width and (sizes == width).all():
         joined = data.cut(starts, width)
+    elif 0 < longest * len(sizes) <= _MOSTLY * int(offsets[-1]) and int(starts.max()) + longest <= data.end:
+        table = np.frombuffer(data.cut(starts, longest), np.uint8).reshape(len(sizes), longest)
+        joined = table[np.arange(longest) < sizes[:, np.newaxis]].tobytes()
     else:
         places = np.arange(int(offsets[-1]), dtype=np.int64) + np.repeat(starts - offsets[:-1], sizes)
         joined = data.at(places).tobytes()

@@ -90,7 +90,7 @@ def live_files(
     manifests = timeline.manifests(snapshot)
     readable = [m for m in manifests if on_partition is None or may_hold(m, on_partition, codec)]
     found = wanted_entries(timeline.entry_parts(readable), on_partition, None, schema, timeline.schema, codec)
-    return live(found.entries)
+    return live(found.entries())
 
 
 def bucket_compactions(

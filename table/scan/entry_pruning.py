@@ -38,13 +38,25 @@ class Wanted:
     """The entries that a read may need.
 
     Attributes:
+        parts: the entries as objects, or columns of manifests with the indices of the entries.
         of_other_partitions: the number of live files in partitions that are not wanted.
         ruled_out: the number of live files that were dropped because their bounds exclude the predicate.
     """
 
-    entries: list[ManifestEntry] = field(default_factory=list)
+    parts: list[list[ManifestEntry] | tuple[EntryColumns, Array]] = field(default_factory=list)
     of_other_partitions: int = 0
     ruled_out: int = 0
+
+    def entries(self) -> list[ManifestEntry]:
+        """All of them as objects."""
+        found: list[ManifestEntry] = []
+        for part in self.parts:
+            if isinstance(part, list):
+                found += part
+            else:
+                columns, rows = part
+                found += columns.entries(None if len(rows) == columns.rows else rows)
+        return found
 
 
 def wanted_entries(
@@ -71,7 +83,7 @@ def wanted_entries(
         if isinstance(part, list):
             kept = part if on_partition is None else [e for e in part if matches(e.partition)]
             others = len(part) - len(kept), sum(e.kind == DELETE for e in part) - sum(e.kind == DELETE for e in kept)
-            wanted.entries += kept
+            wanted.parts.append(kept)
         else:
             mask = _of_partitions(part, matches) if on_partition is not None else np.ones(part.rows, bool)
             others = int((~mask).sum()), int((~mask & (part.kind == DELETE)).sum())
@@ -79,7 +91,7 @@ def wanted_entries(
                 match = may_match(part, residual, schema, schema_of, deleted)
                 wanted.ruled_out += int((mask & ~match).sum())
                 mask &= match
-            wanted.entries += part.entries(None if mask.all() else np.flatnonzero(mask))
+            wanted.parts.append((part, np.flatnonzero(mask)))
         wanted.of_other_partitions += others[0] - 2 * others[1]  # each DELETE takes an ADD with it
     wanted.of_other_partitions = max(wanted.of_other_partitions, 0)
     return wanted

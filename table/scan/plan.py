@@ -29,6 +29,7 @@ from ...core.rows.partition import PartitionCodec
 from ...core.rows.types import Field
 from ...core.statistics.pruning import may_match_range, split_predicate
 from .bucket_pruning import BucketPruner
+from .column_splits import ColumnSplits
 from .entry_pruning import wanted_entries
 from .fallback import fallback_of, other_branch
 from .file_pruning import FilePruner
@@ -48,7 +49,7 @@ class ScanPlan(ShownAsText):
     Attributes:
         snapshot: the snapshot that is read; None for a table without one.
         schema_id: the schema that rows are read as.
-        splits: the files to read, packed for tasks.
+        splits: the files to read, packed for tasks. Those of many plain files become objects when the first is looked at.
         where: the bound predicate; None for all rows.
         residual: the part of the predicate that each row must be tested for; None if choosing the partitions was enough.
         manifests_considered: the number of manifests of the snapshot.
@@ -63,7 +64,7 @@ class ScanPlan(ShownAsText):
 
     snapshot: Snapshot | None
     schema_id: int
-    splits: tuple[Split, ...] = ()
+    splits: Sequence[Split] = ()
     where: Predicate | None = None
     residual: Predicate | None = None
     manifests_considered: int = 0
@@ -77,16 +78,22 @@ class ScanPlan(ShownAsText):
     @property
     def file_count(self) -> int:
         """The number of files to read."""
+        if isinstance(self.splits, ColumnSplits):
+            return self.splits.file_count
         return sum(len(s.files) for s in self.splits)
 
     @property
     def row_count(self) -> int:
         """The number of rows in these files, including deleted rows, before `residual` is tested."""
+        if isinstance(self.splits, ColumnSplits):
+            return self.splits.row_count
         return sum(s.row_count for s in self.splits)
 
     @property
     def size(self) -> int:
         """The bytes of these files."""
+        if isinstance(self.splits, ColumnSplits):
+            return self.splits.size
         return sum(s.size for s in self.splits)
 
     def to_dict(self) -> dict[str, Any]:
@@ -128,8 +135,9 @@ class ScanPlan(ShownAsText):
         ]
         if self.residual is not None:
             lines.append(f"each row   is tested for: {self.residual}")
-        reasons = sorted({reason for s in self.splits for reason in s.needs_arrow})
-        sections = [run for s in self.splits for run in s.sections]
+        special = () if isinstance(self.splits, ColumnSplits) else self.splits
+        reasons = sorted({reason for s in special for reason in s.needs_arrow})
+        sections = [run for s in special for run in s.sections]
         if sections:
             merged = sum(map(len, sections))
             lines.append(
@@ -237,7 +245,16 @@ def _plan_branch(
     if rules is not None and bounds is not None:
         bounds, _ = split_predicate(bounds, rules.key_names)
     found = wanted_entries(timeline.entry_parts(readable), on_partition, bounds, schema, schema_of, codec)
-    alive = [entry for entry in live(found.entries) if not without or entry.partition not in without]
+    index = timeline.index_entries(snapshot)
+    planner = SplitPlanner(schema, schema_of, index, timeline.paths.branch, timeline.file_of(snapshot))
+    of_columns = planner.plain_splits(found.parts) if residual is None and without is None else None
+    if of_columns is not None:
+        whole = ScanPlan(snapshot, schema.id, of_columns, bound, None, len(manifests), len(readable))
+        considered = of_columns.file_count + found.of_other_partitions
+        return replace(
+            whole, files_considered=considered, files_pruned_by_partition=found.of_other_partitions
+        ), frozenset()
+    alive = [entry for entry in live(found.entries()) if not without or entry.partition not in without]
     if rules is not None:
         alive = visible(alive, rules)
     in_bucket, by_bounds, kept = _pruned(alive, residual, schema, schema_of, rules)
@@ -247,11 +264,10 @@ def _plan_branch(
         wanted = [f for f in schema.fields if f.name in columns or f.name in tested]
         kept = [e for run in runs_of(kept, schema) for e in _giving(run, wanted, schema_of)]
     check_files_readable(schema, kept)
-    index = timeline.index_entries(snapshot)
     plan = ScanPlan(
         snapshot,
         schema.id,
-        splits=SplitPlanner(schema, schema_of, index, timeline.paths.branch, timeline.file_of(snapshot)).splits(kept),
+        splits=planner.splits(kept),
         where=bound,
         residual=residual,
         manifests_considered=len(manifests),
@@ -324,6 +340,8 @@ def count_rows(plan: ScanPlan) -> int | None:
     """The number of rows of a plan, from metadata alone; None if rows or deletion vectors must be read to know it."""
     if plan.residual is not None:
         return None
+    if isinstance(plan.splits, ColumnSplits):
+        return plan.splits.row_count
     rows = [split.live_rows(run) for split in plan.splits for run in split.runs]
     return None if None in rows else sum(n for n in rows if n is not None)
 

@@ -12,16 +12,23 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import accumulate
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from ...core import options as opt
 from ...core.errors import TableCorrupt
 from ...core.metadata.data_file import DataFile, DeletionVectorRange, IndexEntry, ManifestEntry
 from ...core.metadata.deletion_vector import INDEX_TYPE
+from ...core.metadata.file_columns import FileColumns
+from ...core.metadata.manifest_columns import EntryColumns
 from ...core.metadata.merge_rules import merge_rules
 from ...core.metadata.schema import TableSchema
 from ...core.paths import DEFAULT_BRANCH, format_of
 from ...core.places import FileKeys, FilePlaces, codec_of
 from ...core.rows.types import Field, RowType, with_nullable
+from ...core.typed import Array
 from ..merging.sections import groups_of, sorted_runs
+from .column_splits import ColumnSplits, column_splits, have_own_names, live_parts
 from .row_runs import row_runs
 from .split import DELETED_ROWS, DeletionVectorPlace, Split, pack
 
@@ -58,6 +65,7 @@ class SplitPlanner:
         self._target = schema.options.get(opt.SPLIT_TARGET_SIZE)
         self._open_cost = schema.options.get(opt.SPLIT_OPEN_COST)
         self._differences: dict[int, str | None] = {}
+        self._paths: dict[bytes, str] = {}
 
     def splits(self, entries: Iterable[ManifestEntry]) -> tuple[Split, ...]:
         """Pack the files of each (partition, bucket) into splits. The groups keep the order in which they first appear.
@@ -67,6 +75,38 @@ class SplitPlanner:
             Unsupported: a file outside the table, in a location that no option of the table names.
         """
         return tuple(split for empty, files in self._by_bucket(entries) for split in self._of_bucket(empty, files))
+
+    def plain_splits(self, parts: Sequence[list[ManifestEntry] | tuple[EntryColumns, Array]]) -> ColumnSplits | None:
+        """The splits of entries that are columns, where all their files are plain; None where one may not be.
+
+        Files are plain if each has rows of its own, which Spark's own reader would read too: Parquet in the table's folder,
+        without deleted rows, and in a schema with the same columns.
+
+        Args:
+            parts: of `Wanted`.
+
+        Raises:
+            TableCorrupt: an entry deletes a file that no entry adds; names the file.
+        """
+        if self._rules is not None or self._vectors or self._schema.options.get(opt.DATA_EVOLUTION):
+            return None
+        columns = [part for part in parts if not isinstance(part, list)]
+        files = live_parts(columns) if len(columns) == len(parts) else None
+        if not files or not all(map(self._are_plain, files)):
+            return None
+        names = pa.chunked_array([part.column("file_name") for part in files], pa.string())
+        if not _are_plain_names(names):
+            return None
+        return column_splits(files, self._target, self._open_cost, self._plain_split)
+
+    def _are_plain(self, files: FileColumns) -> bool:
+        for partition in pc.unique(files.column("partition")).to_pylist():
+            self._empty(partition, 0, 0)  # a partition that is damaged is found by the plan, not by the read
+        same = all(self._difference_of(i) is None for i in pc.unique(files.column("schema_id")).to_pylist())
+        return same and files.column("external_path").null_count == len(files)
+
+    def _plain_split(self, partition: bytes, bucket: int, total: int, files: Sequence[DataFile]) -> Split:
+        return self._split(self._empty(partition, bucket, total), files, ())
 
     def whole_buckets(self, entries: Iterable[ManifestEntry]) -> tuple[Split, ...]:
         """One split with all files of each (partition, bucket), to be rewritten; errors as for `splits`."""
@@ -81,12 +121,14 @@ class SplitPlanner:
         groups: dict[tuple[bytes, int, int], list[DataFile]] = {}
         for entry in entries:
             groups.setdefault((entry.partition, entry.bucket, entry.total_buckets), []).append(entry.file)
-        paths = {partition: self._codec.path(partition) for partition, _, _ in groups}
         for (partition, bucket, total), files in groups.items():
-            yield (
-                Split(partition, paths[partition], bucket, total, (), (), branch=self._branch, named_by=self._named_by),
-                files,
-            )
+            yield self._empty(partition, bucket, total), files
+
+    def _empty(self, partition: bytes, bucket: int, total: int) -> Split:
+        path = self._paths.get(partition)
+        if path is None:
+            path = self._paths[partition] = self._codec.path(partition)
+        return Split(partition, path, bucket, total, (), (), branch=self._branch, named_by=self._named_by)
 
     def _of_bucket(self, empty: Split, files: Sequence[DataFile]) -> Iterator[Split]:
         if self._schema.options.get(opt.DATA_EVOLUTION):
@@ -148,9 +190,7 @@ class SplitPlanner:
     def _reasons(self, split: Split, file: DataFile) -> list[str]:
         """The reasons why a reader that finds columns by the current schema's names and types would misread a file."""
         reasons = []
-        if file.schema_id not in self._differences:
-            self._differences[file.schema_id] = _difference(self._schema_of(file.schema_id), self._schema)
-        difference = self._differences[file.schema_id]
+        difference = self._difference_of(file.schema_id)
         if difference is not None:
             reasons.append(difference)
         file_format = format_of(file.file_name)
@@ -161,6 +201,18 @@ class SplitPlanner:
         if (split.partition, split.bucket, file.file_name) in self._vectors:
             reasons.append(DELETED_ROWS)
         return reasons
+
+    def _difference_of(self, schema_id: int) -> str | None:
+        if schema_id not in self._differences:
+            self._differences[schema_id] = _difference(self._schema_of(schema_id), self._schema)
+        return self._differences[schema_id]
+
+
+def _are_plain_names(names: pa.ChunkedArray) -> bool:
+    """Are all files Parquet, below their folder, and named once?"""
+    bad = any(pc.any(pc.match_substring(names, part)).as_py() for part in ("/", "\\", "\0"))
+    parquet = pc.all(pc.ends_with(names, ".parquet"), min_count=0).as_py()
+    return not bad and parquet and have_own_names(names)
 
 
 def _kind(reasons: Sequence[str]) -> tuple[str, ...] | None:

@@ -92,9 +92,9 @@ class _FileTexts:
     def __init__(self, view: View) -> None:
         self._view, self._codec = view, codec_of(view.schema)
         self._made: dict[str, Callable[[FileColumns], pa.Array]] = {
-            "partition": lambda files: _of_partition(files, lambda data: partition_text(self._codec, data)),
+            "partition": lambda files: by_partition(files, lambda data: partition_text(self._codec, data)),
             "file_path": self._paths,
-            "file_format": lambda files: _formats(files.column("file_name")),
+            "file_format": lambda files: formats_of(files.column("file_name")),
             "min_key": lambda files: self._keys(files, "min_key"),
             "max_key": lambda files: self._keys(files, "max_key"),
             "null_value_counts": self._null_counts,
@@ -112,17 +112,8 @@ class _FileTexts:
         return with_rows(pa.table(arrays, schema=schema), len(files))
 
     def _paths(self, files: FileColumns) -> pa.Array:
-        partitions = files.column("partition").dictionary_encode()
-        paths = [self._codec.path(data) for data in partitions.dictionary.to_pylist()]
-        places = np.asarray(partitions.indices, np.int64) << 32 | np.asarray(files.column("bucket")).astype(np.uint32)
-        known, which = np.unique(places, return_inverse=True)
-        folder = self._view.timeline.paths.bucket_dir
-        pairs = zip((known >> 32).tolist(), known.astype(np.int32).tolist(), strict=True)
-        folders = [f"{self._view.root}/{folder(paths[p], bucket)}" for p, bucket in pairs]
-        inside = pc.binary_join_element_wise(
-            pa.array(folders, pa.string()).take(pa.array(which.reshape(-1))), files.column("file_name"), ""
-        )
-        return pc.coalesce(files.column("external_path"), inside)
+        root, folder = self._view.root, self._view.timeline.paths.bucket_dir
+        return paths_of(files, self._codec.path, lambda path, bucket: f"{root}/{folder(path, bucket)}")
 
     def _keys(self, files: FileColumns, name: str) -> pa.Array:
         rows, schema_ids = files.column(name), np.asarray(files.column("schema_id"))
@@ -165,13 +156,32 @@ class _FileTexts:
         return grouped_texts(len(files), [schema_ids, *lists, sizes], group)
 
 
-def _of_partition(files: FileColumns, text: Callable[[bytes], str]) -> pa.Array:
+def by_partition(files: FileColumns, text: Callable[[bytes], str]) -> pa.Array:
     """A text of each file's partition, made once for each."""
     encoded = files.column("partition").dictionary_encode()
     return pa.array([text(data) for data in encoded.dictionary.to_pylist()], pa.string()).take(encoded.indices)
 
 
-def _formats(names: pa.Array) -> pa.Array:
+def paths_of(files: FileColumns, text: Callable[[bytes], str], folder: Callable[[str, int], str]) -> pa.Array:
+    """The path of each file: its own if it is elsewhere, else its name below the folder of its partition and bucket.
+
+    Args:
+        text: the path of a partition.
+        folder: of a partition's path and a bucket, with a slash at its end.
+    """
+    partitions = files.column("partition").dictionary_encode()
+    paths = [text(data) for data in partitions.dictionary.to_pylist()]
+    places = np.asarray(partitions.indices, np.int64) << 32 | np.asarray(files.column("bucket")).astype(np.uint32)
+    known, which = np.unique(places, return_inverse=True)
+    pairs = zip((known >> 32).tolist(), known.astype(np.int32).tolist(), strict=True)
+    folders = [folder(paths[p], bucket) for p, bucket in pairs]
+    inside = pc.binary_join_element_wise(
+        pa.array(folders, pa.string()).take(pa.array(which.reshape(-1))), files.column("file_name"), ""
+    )
+    return pc.coalesce(files.column("external_path"), inside)
+
+
+def formats_of(names: pa.Array) -> pa.Array:
     """The format of each file, by the end of its name."""
     endings = pc.extract_regex(names, r"(?P<end>(?:\.[A-Za-z0-9]{1,9})?\.[^.]*)$").field("end")
     encoded = pc.coalesce(endings, names).dictionary_encode()

@@ -15,10 +15,12 @@ from ...coordinator.intents.carried import riders_of
 from ...core.metadata.data_file import DataFile, ManifestEntry
 from ...core.metadata.schema import TableSchema
 from ...core.metadata.snapshot import BATCH_IDENTIFIER, Snapshot
-from ...core.paths import TablePaths, format_of
+from ...core.paths import TablePaths, safe_name
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from ...core.metadata.file_columns import FileColumns
 
 
 def history_row(snapshot: Snapshot) -> dict[str, Any]:
@@ -40,33 +42,55 @@ def history_row(snapshot: Snapshot) -> dict[str, Any]:
     }
 
 
-def files_table(schema: TableSchema, paths: TablePaths, entries: Sequence[ManifestEntry]) -> pa.Table:
+def files_table(schema: TableSchema, paths: TablePaths, files: Sequence[FileColumns]) -> pa.Table:
     """One row per data file."""
     import pyarrow as pa
 
+    found = [_files_table(schema, paths, part) for part in files or [_no_files()]]
+    return pa.concat_tables(found)
+
+
+def _no_files() -> FileColumns:
+    from ...core.metadata.file_columns import FileColumns
+
+    return FileColumns([])
+
+
+def _files_table(schema: TableSchema, paths: TablePaths, files: FileColumns) -> pa.Table:
+    import pyarrow as pa
+
     from ...core.places import codec_of
+    from .files import by_partition, formats_of, paths_of
 
     codec = codec_of(schema)
-    names = {e.partition: codec.path(e.partition) for e in entries}
-    columns: dict[str, tuple[pa.DataType, list[Any]]] = {
-        "partition": (pa.string(), [names[e.partition] for e in entries]),
-        "bucket": (pa.int32(), [e.bucket for e in entries]),
-        "file_path": (pa.string(), [_path(paths, names[e.partition], e) for e in entries]),
-        "file_format": (pa.string(), [format_of(e.file.file_name) for e in entries]),
-        "schema_id": (pa.int64(), [e.file.schema_id for e in entries]),
-        "level": (pa.int32(), [e.file.level for e in entries]),
-        "record_count": (pa.int64(), [e.file.row_count for e in entries]),
-        "file_size_in_bytes": (pa.int64(), [e.file.file_size for e in entries]),
-        "min_sequence_number": (pa.int64(), [e.file.min_sequence_number for e in entries]),
-        "max_sequence_number": (pa.int64(), [e.file.max_sequence_number for e in entries]),
-        "delete_row_count": (pa.int64(), [e.file.delete_row_count for e in entries]),
-        "creation_time_ms": (pa.int64(), [e.file.creation_time for e in entries]),
+    _check_names(files.column("file_name").filter(files.column("external_path").is_null()))
+    numbers = {
+        "schema_id": "schema_id",
+        "level": "level",
+        "record_count": "row_count",
+        "file_size_in_bytes": "file_size",
+        "min_sequence_number": "min_sequence_number",
+        "max_sequence_number": "max_sequence_number",
+        "delete_row_count": "delete_row_count",
+        "creation_time_ms": "creation_time",
     }
-    return pa.table({name: pa.array(values, arrow_type) for name, (arrow_type, values) in columns.items()})
+    return pa.table(
+        {
+            "partition": by_partition(files, codec.path),
+            "bucket": files.column("bucket"),
+            "file_path": paths_of(files, codec.path, paths.bucket_dir),
+            "file_format": formats_of(files.column("file_name")),
+            **{shown: files.column(name) for shown, name in numbers.items()},
+        }
+    )
 
 
-def _path(paths: TablePaths, partition: str, entry: ManifestEntry) -> str:
-    return entry.file.external_path or paths.data_file(partition, entry.bucket, entry.file.file_name)
+def _check_names(names: pa.Array) -> None:
+    """Refuse names that would leave the table's folder."""
+    import pyarrow.compute as pc
+
+    for name in names.filter(pc.match_substring_regex(names, r"[/\\\x00]|^\.{0,2}$")).to_pylist():
+        safe_name(name, "data file name")
 
 
 @dataclass(frozen=True)
