@@ -189,8 +189,9 @@ def test_garbled_users_are_reported_with_their_file_and_field(users: object) -> 
             parse_leaf(data, "", "here")
 
 
-@pytest.mark.parametrize("data", [b"", b"plain", gzip.compress(b"[]"), gzip.compress(b"7"), gzip.compress(b"{")])
-def test_what_is_no_file_of_identities_is_reported(data: bytes) -> None:
+@pytest.mark.parametrize("content", [b"", b"plain", b"[]", b"7", b"{"])
+def test_what_is_no_file_of_identities_is_reported(content: bytes) -> None:
+    data = content if content in (b"", b"plain") else gzip.compress(content)
     for read in (lambda: parse_page(data, "here"), lambda: parse_leaf(data, "", "here")):
         with pytest.raises(TableCorrupt, match="here is not a file of identities"):
             read()
