@@ -15,6 +15,7 @@ from ..backends.store import ObjectNotFound, Store
 from ..coordinator.commit.attempt import FileNames, MetadataFile, MetadataWriter
 from ..coordinator.commit.committer import Committer
 from ..coordinator.commit.message import PendingUpload
+from ..coordinator.commit.receipt import Receipt
 from ..coordinator.commit.request import CommitRequest, Isolation, Remarks
 from ..coordinator.history.base import Base
 from ..coordinator.history.timeline import Timeline
@@ -42,8 +43,9 @@ class Actor:
         after: the actors that must have ended, died, or fallen asleep before this one begins.
         holds: before a request whose label has this prefix, the actor sleeps until these actors have ended. This limits the
             moments that are explored.
-        kind: writer, overwriter, deleter, compactor, foreign, locked, recoverer, expirer, rollback, restorer, cleaner, alterer,
-            dropper, tagger, untagger, consumer, brancher or unbrancher. The invariants judge its actions accordingly.
+        kind: writer, overwriter, deleter, merger, compactor, foreign, locked, recoverer, expirer, rollback, restorer, cleaner,
+            alterer, dropper, tagger, untagger, consumer, stream, brancher or unbrancher. The invariants judge its actions
+            accordingly.
     """
 
     name: str
@@ -148,10 +150,13 @@ writer = Job
 
 
 def _falls_behind(stage: Stage, committer: Committer) -> None:
-    timeline = stage.timeline()
     with suppress(LakelatchError, ObjectNotFound):  # then it sees the newest snapshot
-        first = timeline.snapshot(1)
-        committer.learn(Base(first, timeline.manifests(first), stage.schema.id, stage.around.now_ms))
+        learn(stage, committer, stage.timeline().snapshot(1))
+
+
+def learn(stage: Stage, committer: Committer, seen: Snapshot) -> None:
+    """Let a committer know a snapshot, as a warm one knows the newest that it saw."""
+    committer.learn(Base(seen, stage.timeline().manifests(seen), stage.schema.id, stage.around.now_ms))
 
 
 def _target(partitions: set[bytes]) -> Callable[[bytes], bool]:
@@ -201,9 +206,26 @@ def commit_once(
         deletes: the names of the rows that it marks as deleted.
     """
     rows = _own_rows(request, label)
+    tell_outcome(stage, label, lambda: committer.commit(request), rows, resolves, deletes)
+    committer.settle()
+
+
+def tell_outcome(
+    stage: Stage,
+    label: str,
+    commit: Callable[[], Receipt],
+    rows: tuple[str, ...] | None,
+    resolves: bool = False,
+    deletes: tuple[str, ...] = (),
+) -> None:
+    """Commit, and record the outcome as the caller gets it.
+
+    Args:
+        rows, deletes: as for `Told`.
+    """
     try:
         try:
-            receipt = committer.commit(request)
+            receipt = commit()
         except OutcomeUnknown as unknown:
             if not resolves:
                 raise
@@ -216,7 +238,6 @@ def commit_once(
     else:
         ref = SnapshotRef(receipt.snapshot_id, receipt.snapshot_uuid or "")
         stage.tell(Told(label, "committed", "replayed" if receipt.replayed else "", ref, rows, deletes))
-    committer.settle()
 
 
 def _own_rows(request: CommitRequest, label: str) -> tuple[str, ...] | None:

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field, replace
 from ..core.metadata.schema import TableSchema
 from .actors import Actor
 from .branching import broken_branches
+from .consuming import lost_changes
 from .expiring import unheld
 from .followers import misread
 from .footprint import footprint
@@ -303,6 +304,10 @@ class Explorer:
         found = violations(world.objects, reading, [t for p in plays for t in p.told], context)
         found += [v for p in plays for v in _lowered_late(p)]
         found += [Violation("follow", text) for p in plays for text in misread(p.told, world.published)]
+        calm, rolled_back = world.faults == 0, self.scenario.has("rollback")
+        read = [t for p in plays for t in p.told]
+        lost = lost_changes(read, world.published, world.objects, calm=calm, rolled_back=rolled_back)
+        found += [Violation("follow", text) for text in lost]
         found += [Violation("G7", text) for p in plays for text in unheld(p.told, world.objects)]
         found += [Violation("G7", text) for p in plays for text in broken_branches(p.told, world.objects)]
         if not found and ended and world.faults == 0:

@@ -13,16 +13,19 @@ from functools import lru_cache
 from ..coordinator.intents.shelf import FOLDER as INTENTS
 from ..coordinator.journal.object_journal import FOLDER
 from ..core.metadata.manifest import decode_index_manifest, decode_manifest, decode_manifest_list
+from .independence import CHECKPOINTS
 from .reading import newest_schema
 from .simulated_store import Objects
 from .stage import PATHS, file_keys
 
+_ROOTS = ("snapshot/", "schema/", "branch/", "consumer/", CHECKPOINTS, FOLDER, INTENTS)
 Follow = Callable[[bytes, bytes], tuple[str, ...]]
 
 
 def footprint(objects: Objects) -> frozenset[tuple[str, bytes | None]]:
-    """Everything that a reader of main or of a branch can reach, journals and intents, by content. A missing object is None."""
-    held = {k: v for k, v in objects.items() if k.startswith(("snapshot/", "schema/", "branch/", FOLDER, INTENTS))}
+    """What a reader of main or of a branch can reach, journals, intents, consumers and checkpoints, by content. A missing object
+    is None."""
+    held = {k: v for k, v in objects.items() if k.startswith(_ROOTS)}
     found: dict[str, bytes | None] = {**held}
     schema = newest_schema(held)
     todo: list[tuple[str, Follow | None]] = []

@@ -15,9 +15,11 @@ from .simulated_store import Objects, Request
 
 _TAGGED = ("tag/", "changelog/", "branch/", "consumer/")
 """Roots that no actor makes, except the tag of a rollback."""
+CHECKPOINTS = "checkpoint/"
+"""The files of streams, which one reader after the other has."""
 _OWN = ("manifest/", "bucket-", "index/")
 """Files with names that only one actor gives."""
-_COMMITS_ONLY = frozenset({"writer", "overwriter", "deleter", "compactor", "recoverer", "restorer"})
+_COMMITS_ONLY = frozenset({"writer", "overwriter", "deleter", "merger", "compactor", "recoverer", "restorer", "stream"})
 """Actors that only add snapshots."""
 
 
@@ -38,7 +40,7 @@ class Independence:
         self._scenario = scenario
         self._deleters = scenario.has("expirer", "cleaner", "dropper", "untagger")
         self._schemas_matter = scenario.has("alterer", "dropper")
-        self._tags_matter = scenario.has("restorer", "tagger", "consumer")
+        self._tags_matter = scenario.has("restorer", "tagger", "consumer", "stream")
         self._branches_matter = scenario.has("brancher", "unbrancher")
         self._hints_matter = scenario.hints or scenario.has("foreign", "locked", "rollback")
         only = {actor.kind for actor in scenario.actors} <= _COMMITS_ONLY
@@ -61,6 +63,8 @@ class Independence:
             return not self._schemas_matter
         if key.startswith("branch/") and self._branches_matter:
             return False
+        if key.startswith(CHECKPOINTS):
+            return True
         if key.startswith(_TAGGED):
             return not self._tags_matter
         if key == "snapshot/LATEST" and not self._hints_matter:

@@ -36,6 +36,7 @@ from .mutants_of_expiry import EXPIRY
 from .mutants_of_followers import FOLLOWERS
 from .mutants_of_groups import GROUPS
 from .mutants_of_keys import KEYS
+from .mutants_of_merges import MERGES
 from .planting import Kill, Mutant, Patch
 from .simulated_store import SimulatedStore
 
@@ -329,6 +330,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *FOLLOWERS,
     *EXPIRY,
     *KEYS,
+    *MERGES,
     *GROUPS,
 )
 

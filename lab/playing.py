@@ -139,7 +139,7 @@ class Cast:
         play = Play(history, pending, told, tuple(type(e).__name__ for e in stage.events))
         if pending is None:
             return (actor, "ended", told), play
-        if self.actors[actor].kind not in ("writer", "overwriter", "deleter", "compactor", "restorer"):
+        if self.actors[actor].kind not in ("writer", "overwriter", "deleter", "merger", "compactor", "restorer"):
             return (actor, history, pending), play
         read = tuple(r.body for q, r in history if q.operation == "read" and r.status == OK)
         written = {q.key: r.status for q, r in history if q.operation == "write"}

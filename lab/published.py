@@ -22,8 +22,8 @@ from .stage import PATHS, read_only
 COMMIT, READ, PARTITIONS, DELETES, RESTORES = "lab.commit", "lab.read", "lab.partitions", "lab.deletes", "lab.restores"
 PUTS = "lab.puts"
 """Properties of a snapshot: the commit's name; the identity of the snapshot that an overwrite (or an upsert) read; the partitions
-that it replaces, comma separated, none for all; the rows that it marks as deleted; whether it is a rollback; and the keys that it
-writes or, with a minus sign, deletes."""
+that it replaces, comma separated, none for all; the rows that it marks as deleted; whether it is a rollback; and the keys whose
+rows it writes (in the place of those that there are) or, with a minus sign, deletes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,12 @@ def chain(history: History, identity: str) -> Iterator[Published]:
 
 
 def may_remove(history: History, published: Published) -> frozenset[str]:
-    """The rows that a snapshot may remove from the table: those that it marks, and those that it read and replaces."""
+    """The rows that a snapshot may remove from the table: those that it marks, those that it read and replaces, and those of the
+    keys that it changes in its base, whenever it was planned."""
+    if published.puts:
+        base = history.get(published.base)
+        keys = {put.lstrip("-") for put in published.puts}
+        return frozenset(row for row in (base.rows if base and base.rows else ()) if row.partition("~")[2] in keys)
     if not published.read or published.read not in history:
         return published.deletes
     held = history[published.read].rows or frozenset()

@@ -15,22 +15,29 @@ from ..core.metadata.data_file import ADD, DELETE, EMPTY_ROW, SOURCE_COMPACT, Da
 from ..core.metadata.folding import live
 from ..core.metadata.snapshot import Snapshot
 from ..core.places import FileKeys
-from .actors import Role, commit_once, marks_of, upload
+from .actors import Role, commit_once, learn, marks_of, upload
 from .marks import index_file
 from .published import COMMIT, DELETES
 from .stage import PATHS, Stage, file_of, rows_in
 
 
-def compactor() -> Role:
-    """Rewrite all live files into one, without the rows that are marked."""
+def compactor(*, warm: bool = False) -> Role:
+    """Rewrite all live files into one, without the rows that are marked.
+
+    Args:
+        warm: its committer begins with the snapshot that it read, and does not look for a newer one first.
+    """
 
     def role(stage: Stage) -> None:
+        committer = stage.committer()
         try:
             request = _compaction(stage, f"{stage.name}1")
+            if warm and request is not None and request.read_snapshot is not None:
+                learn(stage, committer, request.read_snapshot)
         except LakelatchError:
             return
         if request is not None:
-            commit_once(stage, stage.committer(), request, f"{stage.name}1")
+            commit_once(stage, committer, request, f"{stage.name}1")
 
     return role
 

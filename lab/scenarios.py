@@ -7,6 +7,7 @@ Invariant: a scenario in `DAILY` or `COMPLETE` is explored completely. The other
 from __future__ import annotations
 
 from .branching import branched_again, branched_while_expiring, forwarding
+from .consuming import consumed_while_expiring, streamed, streamed_while_restored, streamed_while_rolled_back
 from .expiring import consumer_while_expiring, expiring_after_a_rollback, expiring_beside_all
 from .followers import followed_while_expiring, followed_while_rolled_back
 from .scenario import Scenario
@@ -37,6 +38,7 @@ from .scenarios_keys import (
     upserting_first,
     upserts_and_compactions,
 )
+from .scenarios_merges import changing_one_row, changing_rows, changing_two_files
 from .scenarios_rows import (
     compacting,
     compacting_beside_delete,
@@ -86,6 +88,14 @@ from .scenarios_writers import (
 DAILY: tuple[Scenario, ...] = (
     followed_while_expiring(0),
     followed_while_rolled_back(0),
+    consumed_while_expiring(0),
+    streamed(1),
+    streamed_while_rolled_back(0),
+    changing_rows(0, compactors=1),
+    changing_rows(1, mergers=1, compactors=1, marked=False),
+    changing_one_row(0),
+    changing_one_row(0, appends=True),
+    changing_two_files(0),
     writers(2, 1),
     riders(2, 1),
     ridden(1, strikes=ASKING),
@@ -171,6 +181,13 @@ DAILY: tuple[Scenario, ...] = (
 NIGHTLY: tuple[Scenario, ...] = (
     followed_while_expiring(1),
     followed_while_rolled_back(1),
+    consumed_while_expiring(1),
+    streamed_while_rolled_back(1),
+    streamed_while_restored(1),
+    changing_rows(1),
+    changing_one_row(1),
+    changing_one_row(1, appends=True),
+    changing_two_files(1),
     writers(2, 2),
     writers(3, 1, faults=DISTINCT),
     *(rolled_back(1, lie) for lie in LIES),
@@ -246,5 +263,7 @@ NIGHTLY: tuple[Scenario, ...] = (
     branched_again(1, expires=True),
 )
 
-COMPLETE: frozenset[str] = frozenset(scenario.name for scenario in (marking_one_key(1), indexing(1)))
+COMPLETE: frozenset[str] = frozenset(
+    scenario.name for scenario in (marking_one_key(1), indexing(1), changing_rows(1), streamed_while_restored(1))
+)
 """Nightly scenarios that are explored completely, as docs/guarantees.md promises, however long that takes."""

@@ -250,6 +250,9 @@ class SimulatedStore(FsspecStore):
     async def _read(self, fs: Any, path: str) -> bytes:
         return bytes(self._exchange(Request("read", path)))
 
+    async def _read_range(self, fs: Any, path: str, start: int, end: int) -> bytes:
+        return bytes(self._exchange(Request("read", path)))[start:end]
+
     async def _stat(self, fs: Any, path: str) -> tuple[int, int]:
         return len(self._exchange(Request("read", path))), 0
 

@@ -8,6 +8,7 @@ import pytest
 
 from lakelatch.lab import explorer
 from lakelatch.lab.actors import Actor, writer
+from lakelatch.lab.consuming import streamed
 from lakelatch.lab.explorer import explore
 from lakelatch.lab.independence import Independence
 from lakelatch.lab.playing import Cast
@@ -21,6 +22,7 @@ from lakelatch.lab.scenarios_keys import (
     placing,
     upserting_first,
 )
+from lakelatch.lab.scenarios_merges import changing_rows
 from lakelatch.lab.scenarios_rows import deleting_from_one_file
 from lakelatch.lab.scenarios_upkeep import delayed_duplicate, forgotten, vanished_answer
 from lakelatch.lab.scenarios_writers import history, silent, writers
@@ -54,6 +56,8 @@ def of_snapshots(scenario: Scenario) -> Independence:
         indexing(1, writers=1, compactors=1),
         marking_beside_full(0),
         placing(0),
+        changing_rows(0, mergers=1, compactors=1),
+        streamed(0),
         forgotten(expires=True),
         delayed_duplicate(),
         vanished_answer(identified=True),
@@ -80,7 +84,14 @@ def test_every_order_of_all_requests_has_the_same_ends(scenario: Scenario) -> No
 
 @pytest.mark.parametrize(
     "scenario",
-    [upserting_first(0), marking_one_key(0, writers=1), marking_beside_full(0), placing(0), silent(2, 0)],
+    [
+        upserting_first(0),
+        marking_one_key(0, writers=1),
+        marking_beside_full(0),
+        placing(0),
+        silent(2, 0),
+        changing_rows(0, mergers=1, compactors=1),
+    ],
     ids=lambda scenario: scenario.name,
 )
 def test_every_order_of_requests_for_snapshots_has_the_same_moments(
