@@ -27,10 +27,10 @@ from ..core.metadata.snapshot import Snapshot
 from ..core.predicates.predicate import Predicate
 from ..table.reading.deletion import deleted_rows
 from ..table.rowlevel import append_table, run
-from ..table.rowlevel.append_table import UNAWARE_BUCKET
 from ..table.rowlevel.file_change import FileChange, FileChanger
 from ..table.rowlevel.operation import Found
 from ..table.scan.split import Split
+from ..table.writing.placement import UNAWARE_BUCKET
 from .actors import Role, commit_once, learn, tell_outcome, upload
 from .published import COMMIT, PUTS
 from .stage import Stage, file_of, rows_in

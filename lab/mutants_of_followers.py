@@ -8,9 +8,10 @@ from __future__ import annotations
 from typing import Any
 
 from ..coordinator.history.timeline import Timeline
-from ..coordinator.maintenance import expire
+from ..coordinator.maintenance import consumers, expire
 from ..table.changelog.window import Window, window_of
 from ..table.following import ahead, consumer, ranges
+from ..table.following.position import Position
 from ..table.following.reader import ChangeBatch, Follower
 from .consuming import consumed_while_expiring, streamed
 from .followers import followed_while_expiring, followed_while_rolled_back
@@ -40,7 +41,7 @@ def _taken_at_once(self: Follower) -> ChangeBatch:
     return batch
 
 
-_write_consumer = consumer.write_consumer
+_write_consumer = consumers.write_consumer
 
 
 def _one_less(timeline: Timeline, name: str, next_snapshot: int) -> None:
@@ -53,7 +54,7 @@ _between = ranges.Ranges.between
 
 def _up_to_the_newest(self: ranges.Ranges, start: Any, end: Any) -> Any:
     """The end of a batch that is repeated is what is newest now."""
-    return _between(self, start, end if start == end else ranges.Position.of(self._look()))
+    return _between(self, start, end if start == end else Position.of(self._look()))
 
 
 FOLLOWERS: tuple[Mutant, ...] = (
