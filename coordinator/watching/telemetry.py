@@ -1,10 +1,11 @@
-"""Spans and metrics of commits, through OpenTelemetry's API; the application decides where they go.
+"""Spans and metrics of commits and metrics of streams, through OpenTelemetry's API; the application decides where they go.
 
-Owns: `Traced`, the names of spans, metrics and attributes (docs/observability.md lists them). Must not know: exporters, the
-SDK. Imported by `observe` only if the application has imported OpenTelemetry.
+Owns: `Traced`, `count_batch`, the names of spans, metrics and attributes (docs/observability.md lists them). Must not know:
+exporters, the SDK. Imported by `observe` and `batches` only if the application has imported OpenTelemetry.
 Invariants: a span's parent is the span that was open when it began, whichever thread ends it. Every span that is begun is
 ended, however the commit ends. Spans are made from events after the fact, and cost the commit nothing but time. Labels of
-metrics have few values each: never a key, user or id (H19: nothing secret is reported, see `observe`).
+metrics have few values each: never a key, user or id; only those of streams name the table (H19: nothing secret is reported, see
+`observe`).
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from ...backends.metered import StoreRequest
 from ..protocol import events as ev
 from ..protocol.events import Event, event_json
 from ..protocol.machine import CommitState, Phase
+from .batches import StreamBatch
 from .watcher import TROUBLE, About, Ended
 
 SCOPE = "lakelatch"
@@ -59,6 +61,13 @@ class Instruments:
         self.retries = meter.create_counter("lakelatch.retries", "{retry}", "steps that were done again, by reason")
         self.requests = meter.create_counter("lakelatch.requests", "{request}", "requests to the store")
         self.request_s = self._seconds(meter, "lakelatch.request.duration", "of requests to the store")
+        self.batches = meter.create_counter("lakelatch.stream.batches", "{batch}", "batches of streams")
+        self.batch_snapshots = meter.create_counter(
+            "lakelatch.stream.snapshots", "{snapshot}", "that streams have read"
+        )
+        self.batch_rows = meter.create_counter("lakelatch.stream.rows", "{row}", "of the files of batches")
+        self.batch_bytes = meter.create_counter("lakelatch.stream.bytes", "By", "of the files of batches")
+        self.behind = meter.create_gauge("lakelatch.stream.behind", "{snapshot}", "that a stream has still to read")
 
     @staticmethod
     def _seconds(meter: metrics.Meter, name: str, what: str) -> metrics.Histogram:
@@ -69,6 +78,19 @@ class Instruments:
 def instruments() -> Instruments:
     """The metrics of this process; a meter that is configured later still gets them."""
     return Instruments(metrics.get_meter(SCOPE))
+
+
+def count_batch(batch: StreamBatch) -> None:
+    """Add a batch of a stream to the metrics."""
+    meters, labels = instruments(), {"lakelatch.doing": batch.doing, "lakelatch.table": batch.table}
+    meters.batches.add(1, {**labels, "lakelatch.outcome": batch.outcome})
+    if batch.outcome == "replayed":
+        return  # its rows have been counted
+    meters.batch_snapshots.add(batch.snapshots, labels)
+    meters.batch_rows.add(batch.rows or 0, labels)
+    meters.batch_bytes.add(batch.size or 0, labels)
+    if batch.behind is not None:
+        meters.behind.set(batch.behind, labels)
 
 
 class Traced:

@@ -18,6 +18,7 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
 from ...coordinator.history.timeline import Timeline
 from ...coordinator.surroundings import MACHINE
+from ...coordinator.watching.batches import report_batch
 from ...core.errors import InvalidArgument
 from ...core.metadata.snapshot import Snapshot
 from ...table.changelog.key_changes import check_mode
@@ -26,6 +27,7 @@ from ...table.changelog.steps import ChangeStep
 from ...table.following.consumer import mover, start_of_consumer
 from ...table.following.position import Position
 from ...table.following.ranges import Ranges
+from ...table.following.reader import batch_of
 from ...table.methods.streams import watched_timeline
 from ..change_scan import LEAST_BYTES, OPEN_BYTES, ChangeTask
 from ..shipping import Carried
@@ -128,9 +130,14 @@ class TableStreamReader(Carried, DataSourceStreamReader, _AvailableNow):  # type
         ranges, stream = self._ranges(), self._options.stream
         windows = ranges.between(Position.from_json(start), Position.from_json(end))
         found: list[InputPartition] = []
+        planned: list[ChangeStep] = []
         for steps, reader in ranges.planned(windows):
             task = StreamTask(ChangeTask(ranges.timeline.store, reader), stream.row_kinds, stream.ignores_deletes)
             found += [StreamPartition(task, group) for group in in_order(steps, _TASKS)]
+            planned += steps
+        if windows:
+            last, count = Position.from_json(end).snapshot_id, sum(len(window.snapshots) for window in windows)
+            report_batch(batch_of("read", ranges.timeline, last, ranges.newest_id, count, planned))
         return found
 
     def read(self, partition: InputPartition) -> Iterator[Any]:

@@ -13,11 +13,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from ...coordinator.commit.receipt import Receipt
+from ...coordinator.watching.batches import report_batch
 from ...core.errors import InvalidArgument, LakelatchError
 from ..compaction import compact
 from ..write_job import write
 from .captured import apply_changes
-from .writer import query_of_checkpoint
+from .writer import query_of_checkpoint, written
 
 _LOG = logging.getLogger("lakelatch.spark")
 
@@ -109,6 +110,7 @@ class Sink:
         else:
             receipt = write(frame, self._url, **about, **self._how)
         _LOG.info("batch %s: %s", batch_id, receipt)
+        report_batch(written(self._url, batch_id, receipt))
         if self._every is not None and not receipt.replayed and (batch_id + 1) % self._every == 0:
             self._compact(frame.sparkSession)
         return receipt

@@ -22,10 +22,13 @@ from typing import Any
 from pyspark.sql import types as spark
 from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
 
-from ...backends.elsewhere import delete_located
+from ...backends.elsewhere import delete_located, fixed_url
 from ...backends.registry import open_store
 from ...backends.store import ObjectNotFound
 from ...coordinator.commit.message import CommitMessage
+from ...coordinator.commit.receipt import Receipt
+from ...coordinator.journal.lines import address_of
+from ...coordinator.watching.batches import StreamBatch, report_batch
 from ...core.errors import InvalidArgument, StoreUnavailable
 from ...core.metadata.snapshot import Snapshot
 from ...table.table import Table
@@ -134,6 +137,7 @@ class StreamSourceWriter(Carried, DataSourceStreamArrowWriter):
             self._delete(table, given)  # the batch landed with other files, and no commit has named these
         table.committer.settle()
         _LOG.info("%s", tx.receipt)
+        report_batch(written(fixed_url(table.store), batchId, tx.receipt, given))
 
     @one_sentence()
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
@@ -164,6 +168,25 @@ class StreamSourceWriter(Carried, DataSourceStreamArrowWriter):
             "no task has told the id of the query, so the batch has no identity",
             next_step="set option 'checkpointLocation' on the stream itself",
         )
+
+
+def written(url: str, number: int, receipt: Receipt, messages: Sequence[CommitMessage] | None = None) -> StreamBatch:
+    """What is reported of a batch that has landed, now or before.
+
+    Args:
+        messages: its files, if they are known here.
+    """
+    files = None if messages is None else [file for message in messages for file in message.new_files]
+    return StreamBatch(
+        "write",
+        address_of(url),
+        "replayed" if receipt.replayed else "committed",
+        receipt.snapshot_id,
+        batch=number,
+        query=receipt.commit_user,
+        rows=None if files is None else sum(file.row_count for file in files),
+        size=None if files is None else sum(file.file_size for file in files),
+    )
 
 
 def _query_of_task() -> str | None:

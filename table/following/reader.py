@@ -18,8 +18,11 @@ from typing import Any
 
 import pyarrow as pa
 
+from ...backends.elsewhere import fixed_url
 from ...coordinator.history.timeline import Timeline
+from ...coordinator.journal.lines import address_of
 from ...coordinator.surroundings import MACHINE
+from ...coordinator.watching.batches import StreamBatch, report_batch
 from ...core import options as opt
 from ...core.errors import InvalidArgument, TableCorrupt
 from ...core.metadata.schema import TableSchema
@@ -27,6 +30,7 @@ from ...core.metadata.snapshot import Snapshot
 from ...core.predicates.predicate import Predicate
 from ..changelog.key_changes import Mode
 from ..changelog.reading import changes_schema, plan_changes
+from ..changelog.steps import ChangeStep
 from ..changelog.window import Window
 from ..reading.arrow import LOCAL_READ_THREADS, READ_THREADS, gathered
 from ..reading.read_ahead import in_order
@@ -194,7 +198,10 @@ class Follower:
         def opened() -> pa.RecordBatchReader:
             return pa.RecordBatchReader.from_batches(self.schema, batches())
 
-        return ChangeBatch(found, part.whole, opened, self.schema, self._acknowledge) if steps else None
+        if not steps:
+            return None
+        report_batch(batch_of("follow", timeline, found.id, self.newest, 1, steps))
+        return ChangeBatch(found, part.whole, opened, self.schema, self._acknowledge)
 
     @contextmanager
     def _told_if_expired(self, found: Snapshot) -> Iterator[None]:
@@ -205,6 +212,22 @@ class Follower:
             if error.missing and self._timeline.find(found.id) is None:
                 raise expired(found.id - 1, oldest_told(self._timeline)) from error
             raise
+
+
+def batch_of(
+    doing: str, timeline: Timeline, snapshot_id: int, newest_id: int, snapshots: int, steps: Sequence[ChangeStep]
+) -> StreamBatch:
+    """What is reported of a batch of changes that is about to be read."""
+    return StreamBatch(
+        doing,
+        address_of(fixed_url(timeline.store)),
+        "planned",
+        snapshot_id,
+        snapshots=snapshots,
+        behind=max(0, newest_id - snapshot_id),
+        rows=sum(split.row_count for step in steps for split in step.splits),
+        size=sum(step.size for step in steps),
+    )
 
 
 def _by_snapshot(window: Window) -> Iterator[Window]:

@@ -8,9 +8,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+from lakelatch.coordinator.watching import telemetry
 from lakelatch.coordinator.watching.telemetry import RETRY_REASONS
 
 PAGE = Path(__file__).parents[2] / "docs" / "observability.md"
+SOURCE = Path(telemetry.__file__).read_text()
 
 
 def test_the_page_runs_and_prints_what_it_says(tmp_path: Path) -> None:
@@ -34,3 +36,9 @@ def test_the_page_runs_and_prints_what_it_says(tmp_path: Path) -> None:
 
 def test_every_reason_is_on_the_page() -> None:
     assert all(f"`{reason}`" in PAGE.read_text() for reason in RETRY_REASONS.values())
+
+
+def test_every_metric_is_on_the_page() -> None:
+    made = re.findall(r'(?:create_counter|create_gauge|_seconds)\(\s*(?:meter, )?"(lakelatch\.[a-z.]+)"', SOURCE)
+    assert len(made) == 10
+    assert [name for name in made if f"`{name}`" not in PAGE.read_text()] == []

@@ -1,0 +1,98 @@
+"""Batches of streams as log records, lines of a file and metrics; nothing of it can disturb a stream (H17)."""
+
+from __future__ import annotations
+
+import json
+import logging
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from exported import Exported
+
+import lakelatch as ll
+from lakelatch.coordinator.watching import telemetry
+from lakelatch.coordinator.watching.batches import LOG_VARIABLE, StreamBatch, report_batch
+
+READ = StreamBatch("read", "lake/t", "planned", 7, snapshots=2, behind=3, rows=10, size=99)
+ROWS = pa.table({"v": [1, 2]})
+
+
+@pytest.fixture
+def exported(monkeypatch: pytest.MonkeyPatch) -> Exported:
+    return Exported(monkeypatch)
+
+
+def test_what_was_read_is_counted_and_how_far_the_stream_is_behind(exported: Exported) -> None:
+    report_batch(READ)
+    report_batch(StreamBatch("read", "lake/t", "planned", 10, snapshots=3, behind=0, rows=5, size=1))
+    metrics = exported.metrics()
+    assert metrics["lakelatch.stream.batches"] == {("read", "planned", "lake/t"): 2}
+    sums = {
+        name: metrics[f"lakelatch.stream.{name}"][("read", "lake/t")]
+        for name in ("snapshots", "rows", "bytes", "behind")
+    }
+    assert sums == {"snapshots": 5, "rows": 15, "bytes": 100, "behind": 0}
+
+
+def test_a_replayed_batch_is_named_and_its_rows_are_not_counted_again(exported: Exported) -> None:
+    for outcome in ("committed", "replayed"):
+        report_batch(StreamBatch("write", "lake/t", outcome, 4, batch=1, query="q", rows=10, size=99))
+    metrics = exported.metrics()
+    assert metrics["lakelatch.stream.batches"] == {
+        ("write", "committed", "lake/t"): 1,
+        ("write", "replayed", "lake/t"): 1,
+    }
+    assert metrics["lakelatch.stream.rows"] == {("write", "lake/t"): 10}
+    assert "lakelatch.stream.behind" not in metrics
+
+
+def test_lines_of_a_file_are_added(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "log"
+    monkeypatch.setenv(LOG_VARIABLE, str(path))
+    report_batch(READ)
+    report_batch(READ)
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    assert [(line["doing"], line["snapshots"], line["behind"], line["rows"], line["size"]) for line in lines] == [
+        ("read", 2, 3, 10, 99)
+    ] * 2
+
+
+def test_what_listens_cannot_disturb_a_stream(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """H17: a filter that raises, an exporter that raises, a file that cannot be written."""
+
+    def broken(*about: Any) -> Any:
+        raise RuntimeError("broken")
+
+    monkeypatch.setenv(LOG_VARIABLE, str(tmp_path / "no" / "folder"))
+    monkeypatch.setattr(telemetry, "instruments", broken)
+    log = logging.getLogger("lakelatch.stream")
+    log.addFilter(broken)
+    monkeypatch.setattr(log, "level", logging.INFO)
+    log.manager._clear_cache()  # type: ignore[attr-defined]
+    try:
+        report_batch(READ)
+    finally:
+        log.removeFilter(broken)
+        log.manager._clear_cache()  # type: ignore[attr-defined]
+
+
+def test_following_reports_each_batch(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """How many snapshots are behind each batch, its rows and bytes; a compaction is no batch."""
+    table = ll.create_table(str(tmp_path / "table"), ROWS.schema)
+    for _ in range(2):
+        table.append(ROWS)
+    table.compact(full=True)
+    table.append(ROWS)
+    with caplog.at_level(logging.INFO, logger="lakelatch.stream"):
+        read = sum(batch.to_arrow().num_rows for batch in table.follow(start="earliest", wait=0))
+    told: list[dict[str, Any]] = [record.lakelatch for record in caplog.records]  # type: ignore[attr-defined]
+    assert read == sum(line["rows"] for line in told) == 6
+    assert [(line["doing"], line["snapshot_id"], line["behind"], line["rows"]) for line in told] == [
+        ("follow", 1, 3, 2),
+        ("follow", 2, 2, 2),
+        ("follow", 4, 0, 2),
+    ]
+    assert {line["table"] for line in told} == {table.url}
+    assert all(line["size"] > 100 for line in told)
