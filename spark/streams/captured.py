@@ -66,7 +66,7 @@ def apply_changes(
     found = looks_like(df.columns, _structs(df.schema), shape, kind)
     for name in order:
         try:
-            df.select(F.col(name))
+            _ = df.select(F.col(name)).schema  # asked for, because Spark Connect looks for columns only then
         except Exception as error:
             raise InvalidArgument(
                 f"sequence: the data has no '{name}'", next_step=f"the columns are: {df.columns}"
