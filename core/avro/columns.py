@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..typed import Array
-from .blocks import Irregular, blocks_of
+from .blocks import Irregular, StoredBlock, joined, stored_blocks
 from .layout import Layout, layout_of
 from .values import AvroColumn, Kind
 from .varints import PADDING, Bytes
@@ -76,7 +76,7 @@ def read_columns(containers: Sequence[bytes]) -> Columns:
     """
     schemas, counts, blocks = set(), [], []
     for data in containers:
-        schema, found = blocks_of(data)
+        schema, found = stored_blocks(data)
         schemas.add(schema)
         for count, block in found:
             counts.append(count)
@@ -87,9 +87,9 @@ def read_columns(containers: Sequence[bytes]) -> Columns:
     return _decoded(layout, np.array(counts, np.int64), blocks)
 
 
-def _decoded(layout: Layout, counts: Array, blocks: list[bytes]) -> Columns:
-    lengths = np.array([len(block) for block in blocks], np.int64)
-    frame = _Frame(Bytes(b"".join([*blocks, PADDING])), np.cumsum(lengths) - lengths, np.cumsum(lengths), counts)
+def _decoded(layout: Layout, counts: Array, blocks: list[StoredBlock]) -> Columns:
+    whole, ends = joined(blocks, PADDING)
+    frame = _Frame(Bytes(whole), np.concatenate([[0], ends[:-1]]) if blocks else ends, ends, counts)
     if frame.rows > frame.data.end or np.any(counts < 0):
         raise Irregular("more records than bytes")
     guesses = _guessed(frame)

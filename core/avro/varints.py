@@ -45,9 +45,22 @@ class Bytes:
     """
 
     def __init__(self, whole: bytes | Array) -> None:
-        self.whole, self.end = whole, len(whole) - len(PADDING)
+        self.end = len(whole) - len(PADDING)
+        self._hold(whole)
+
+    def _hold(self, whole: bytes | Array) -> None:
+        self._source = whole
         self._bytes = np.frombuffer(whole, np.uint8)
         self._words = np.ndarray((self.end + WORD + 1,), "<u8", whole, strides=(1,))
+
+    @property
+    def whole(self) -> bytes:
+        """The bytes as one object, of which slices are bytes too. It is made when it is first asked for."""
+        whole = self._source
+        if not isinstance(whole, bytes):
+            whole = whole.tobytes()
+            self._hold(whole)
+        return whole
 
     def windows(self, places: Array, width: int) -> Bytes:
         """`width` bytes from each offset, one after another, because bytes that are close together are read faster.
