@@ -150,7 +150,10 @@ def main() -> None:
     sums: dict[str, dict[str, Any]] = {}
     rows = []
     for engine in given.engines.split(","):
-        for what, found in run(engine, folder, given).items():
+        of_engine = run(engine, folder, given)
+        if not of_engine:
+            rows.append({"engine": engine, "what": "left out: it cannot run here"})
+        for what, found in of_engine.items():
             cpu, wall, size = (statistics.median(figures) for figures in zip(*found["runs"], strict=True))
             sums.setdefault(found["operation"], {})[f"{engine}, {what}"] = found["sums"]
             print(f"| {engine} | {what} | {cpu:.2f} | {wall:.2f} | {size / 1e6:.1f} |", flush=True)
