@@ -18,14 +18,16 @@ FOLDER = Path(__file__).resolve().parents[2] / "benchmarks"
 
 @pytest.fixture(autouse=True)
 def run_all(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """The program, imported as it imports the others; no test after these finds their short names."""
+    """The program, imported as it imports the others. Tests before and after these know other modules by some of their names."""
     monkeypatch.syspath_prepend(str(FOLDER))
+    others = {path.stem: sys.modules.pop(path.stem) for path in FOLDER.glob("*.py") if path.stem in sys.modules}
     yield importlib.import_module("run_all")
     ours = [
         name for name, module in sys.modules.items() if Path(getattr(module, "__file__", None) or "/").parent == FOLDER
     ]
     for name in ours:
         del sys.modules[name]
+    sys.modules.update(others)
 
 
 def test_every_benchmark_is_run(run_all: Any) -> None:
