@@ -80,7 +80,7 @@ def polars_over(request: Mapping[str, Any]) -> Callable[[], Found]:
 
 
 def _of_polars(found: Any) -> Found:
-    return found.height, [float(found["k"].sum()), float(found["amt"].sum())]
+    return found.height, [float(found["k"].cast(int).sum()), float(found["amt"].sum())]
 
 
 def duckdb(request: Mapping[str, Any]) -> Callable[[], Found]:
