@@ -3,10 +3,10 @@
 Owns: which files are worth it, how they share scans, and the condition that keeps the live rows of a scan. Must not know:
 formats of vectors, plans. Source: format/spark §4; format/deletion-vectors §1.
 
-A row is live if its bit is 0 in the bitmap of its file. The bitmaps of a scan are one value, an array with an array of BIGINT
-for each file, which the driver makes and Spark sends to its tasks with their code. The size of its file tells from which file a
-row is: it is a number, where names would have to be compared for each row. So files of equal sizes are in different scans. A
-join with the positions, or a way through Python, costs about as much as the scan itself.
+A row is live if its bit is 0 in the bitmap of its file. The bitmaps of a scan are one value, an array of BIGINT, which the driver
+makes and Spark sends to its tasks with their code. The size of its file tells from which file a row is: it is a number, where
+names would have to be compared for each row. So files of equal sizes are in different scans. A join with the positions, or a way
+through Python, costs about as much as the scan itself.
 
 Invariants: A vector that cannot be read is an error of `read`, and never means "nothing is deleted". A file whose size, or whose
 number of rows, is not the manifest's is an error of the scan, and never has the bitmap of another file.
@@ -37,6 +37,8 @@ VECTOR_BYTES = 16 << 20
 VECTOR_ROWS = 1 << 28
 """… and the most rows they may have, because the driver and each task hold a bit for each."""
 _WORD_BITS = 64
+_PARTS = 3
+"""The numbers of a slot, see `MarkedScan._words`."""
 
 
 def worth_it(splits: Sequence[Split]) -> bool:
@@ -76,16 +78,12 @@ class MarkedScan:
         """
         sizes = np.array([split.files[0].file_size for split in self.splits])
         slots = slots_for(sizes)
-        by_slot, bitmaps = np.zeros(slots, np.int64), [np.zeros(0, np.int64)] * slots
-        by_slot[sizes % slots] = sizes
-        for slot, bitmap in zip(sizes % slots, self.bitmaps, strict=True):
-            bitmaps[slot] = bitmap
+        value = session.createDataFrame(_one_value(self._words(slots, sizes))).scalar()
         hidden = frame.metadataColumn("_metadata")
         size, row = hidden.getField("file_size"), hidden.getField("row_index")
         slot = (size % F.lit(slots)).cast("int")
-        known = F.split(F.lit(",".join(map(str, by_slot.tolist()))), ",").cast("array<bigint>")
-        value = session.createDataFrame(pa.table({"bitmaps": _nested(bitmaps)})).scalar()
-        word = F.get(F.get(value, slot), F.shiftright(row, 6).cast("int"))
+        begin, known, rows = (F.get(value, slot + F.lit(part * slots)) for part in range(_PARTS))
+        word = F.get(value, (begin + F.shiftright(row, 6)).cast("int"))
         is_live = F.getbit(word, row.bitwiseAND(F.lit(_WORD_BITS - 1)).cast("int")) == F.lit(0)
         unknown = F.raise_error(
             F.lit(
@@ -93,7 +91,14 @@ class MarkedScan:
                 f" known; run `lakelatch verify --data {table}`"
             )
         )
-        return frame.filter(F.coalesce(F.when(F.get(known, slot) == size, is_live), unknown))
+        return frame.filter(F.coalesce(F.when((known == size) & (rows > row), is_live), unknown))
+
+    def _words(self, slots: int, sizes: Any) -> Any:
+        """For each slot where the bitmap of its file begins, the size of the file, and its rows; then the bitmaps."""
+        begins = np.cumsum([_PARTS * slots, *map(len, self.bitmaps[:-1])])
+        head = np.zeros((_PARTS, slots), np.int64)
+        head[:, sizes % slots] = begins, sizes, [split.files[0].row_count for split in self.splits]
+        return np.concatenate([head.reshape(-1), *self.bitmaps])
 
 
 def marked_scans(store: Store, splits: Sequence[Split]) -> list[MarkedScan]:
@@ -156,8 +161,9 @@ def _bitmap(deleted: Any, row_count: int) -> Any:
     return np.packbits(bits, bitorder="little").view("<i8")
 
 
-def _nested(bitmaps: Sequence[Any]) -> pa.Array:
-    """One value, the array of these arrays."""
-    ends = np.cumsum([0, *map(len, bitmaps)], dtype=np.int32)
-    inner = pa.ListArray.from_arrays(pa.array(ends, pa.int32()), pa.array(np.concatenate(bitmaps), pa.int64()))
-    return pa.ListArray.from_arrays(pa.array([0, len(bitmaps)], pa.int32()), inner)
+def _one_value(words: Any) -> pa.Table:
+    """A row with an array without nulls."""
+    element = pa.field("element", pa.int64(), nullable=False)
+    return pa.table(
+        {"words": pa.ListArray.from_arrays(pa.array([0, len(words)], pa.int32()), words, pa.list_(element))}
+    )

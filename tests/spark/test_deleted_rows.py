@@ -113,8 +113,10 @@ def test_another_file_under_the_same_name_is_an_error_of_the_scan(spark: Any, ma
     path = f"{url}/{split.keys[0]}"
     for changed in ({"file_size": split.files[0].file_size - 1}, {"row_count": 64}):
         file = split.files[0]._replace(**changed)
-        few = [words[: -(-file.row_count // 64)] for words in scan.bitmaps]
-        wrong = vectors.MarkedScan([replace(split, files=(file,))], few)
+        (words,) = scan.bitmaps
+        few = [words[: -(-file.row_count // 64)], words]  # the bitmap of another file comes behind
+        other = file._replace(file_size=file.file_size + 1000)
+        wrong = vectors.MarkedScan([replace(split, files=(f,)) for f in (file, other)], few)
         frame = wrong.live_rows(spark, spark.read.schema("k bigint").parquet(path), url)
         with pytest.raises(Exception, match="lakelatch verify --data"):
             frame.agg({"k": "sum"}).collect()
