@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
-from itertools import chain, count
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from ...core.errors import CommitConflict, InvalidArgument
@@ -92,34 +92,37 @@ class Changes(OpenTable):
         again = can_be_read_again(data)
         if not again:
             self.refresh()
-        began_s = MACHINE.monotonic_s()
-        for race in count(1):
+        began_s, races, schemas = MACHINE.monotonic_s(), 0, 0
+        while True:
             known = self._schema
             try:
                 with self._begin(newest_schema=again, **about) as tx:
                     write(tx)
                 return tx.receipt
             except InvalidArgument:  # perhaps the rows have a column that another writer has added
-                if not again or race == _SCHEMAS or self.refresh()._schema.id == known.id:
+                schemas += 1
+                if not again or schemas == _SCHEMAS or self.refresh()._schema.id == known.id:
                     raise
             except CommitConflict as error:
                 if error.keys_changed:
-                    wait_ms = self._wait_ms(race, MACHINE.monotonic_s() - began_s) if again else None
+                    races += 1
+                    wait_ms = self._wait_ms(races, MACHINE.monotonic_s() - began_s) if again else None
                     if wait_ms is None:
                         error.next_step = _BEATEN if again else _NOT_AGAIN
                         raise
                     MACHINE.sleep(wait_ms / 1000)
-                elif not error.newer_schema or race == _SCHEMAS:
-                    raise
+                else:
+                    schemas += 1
+                    if not error.newer_schema or schemas == _SCHEMAS:
+                        raise
                 self.refresh()
-        raise AssertionError("the last race returns or raises")
 
-    def _wait_ms(self, race: int, elapsed_s: float) -> int | None:
+    def _wait_ms(self, races: int, elapsed_s: float) -> int | None:
         """How long to wait before rows are placed again among the keys of the table; None if the commit's budget is spent."""
         from ...coordinator.commit.retries import RetryPolicy
 
         policy = RetryPolicy.from_options(self._schema.options)
-        return policy.next_wait_ms(race, elapsed_s=elapsed_s, attempt_s=elapsed_s / race, others=1)
+        return policy.next_wait_ms(races, elapsed_s=elapsed_s, attempt_s=elapsed_s / races, others=1)
 
     def append(
         self,

@@ -54,7 +54,7 @@ _FILES = columns(
     ("first_row_id", "BIGINT"),
     ("write_cols", "TEXTS"),
 )
-_PLAIN = {
+PLAIN = {
     "bucket": "bucket",
     "schema_id": "schema_id",
     "level": "level",
@@ -106,7 +106,7 @@ class _FileTexts:
     def table(self, files: FileColumns, fields: list[Field]) -> pa.Table:
         schema = arrow_schema(fields)
         arrays = [
-            self._made[f.name](files) if f.name in self._made else files.column(_PLAIN[f.name]).cast(f.type)
+            self._made[f.name](files) if f.name in self._made else files.column(PLAIN[f.name]).cast(f.type)
             for f in schema
         ]
         return with_rows(pa.table(arrays, schema=schema), len(files))

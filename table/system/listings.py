@@ -60,27 +60,20 @@ def _files_table(schema: TableSchema, paths: TablePaths, files: FileColumns) -> 
     import pyarrow as pa
 
     from ...core.places import codec_of
-    from .files import by_partition, formats_of, paths_of
+    from .files import PLAIN, by_partition, formats_of, paths_of
 
     codec = codec_of(schema)
     _check_names(files.column("file_name").filter(files.column("external_path").is_null()))
-    numbers = {
-        "schema_id": "schema_id",
-        "level": "level",
-        "record_count": "row_count",
-        "file_size_in_bytes": "file_size",
-        "min_sequence_number": "min_sequence_number",
-        "max_sequence_number": "max_sequence_number",
-        "delete_row_count": "delete_row_count",
-        "creation_time_ms": "creation_time",
-    }
+    numbers = "schema_id", "level", "record_count", "file_size_in_bytes", "min_sequence_number", "max_sequence_number"
     return pa.table(
         {
             "partition": by_partition(files, codec.path),
             "bucket": files.column("bucket"),
             "file_path": paths_of(files, codec.path, paths.bucket_dir),
             "file_format": formats_of(files.column("file_name")),
-            **{shown: files.column(name) for shown, name in numbers.items()},
+            **{name: files.column(PLAIN[name]) for name in numbers},
+            "delete_row_count": files.column("delete_row_count"),
+            "creation_time_ms": files.column("creation_time"),
         }
     )
 

@@ -62,7 +62,10 @@ def test_lines_of_a_file_are_added(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 def test_what_listens_cannot_disturb_a_stream(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """H17: a filter that raises, an exporter that raises, a file that cannot be written."""
 
+    asked = []
+
     def broken(*about: Any) -> Any:
+        asked.append(about)
         raise RuntimeError("broken")
 
     monkeypatch.setenv(LOG_VARIABLE, str(tmp_path / "no" / "folder"))
@@ -76,6 +79,7 @@ def test_what_listens_cannot_disturb_a_stream(tmp_path: Path, monkeypatch: pytes
     finally:
         log.removeFilter(broken)
         log.manager._clear_cache()  # type: ignore[attr-defined]
+    assert len(asked) == 2, "the filter and the exporter were asked, and the batch went on"
 
 
 def test_following_reports_each_batch(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
