@@ -189,3 +189,15 @@ def test_the_listing_of_files_is_that_of_the_objects(seed: int) -> None:
     assert found["file_format"].to_pylist() == [format_of(e.file.file_name) for e in objects]
     assert found["creation_time_ms"].to_pylist() == [e.file.creation_time for e in objects]
     assert found["partition"].to_pylist() == [codec.path(e.partition) for e in objects]
+
+
+def test_the_listing_counts_rows_that_delete_apart() -> None:
+    table = ll.create_table("memory://listing-of-deletes/t", pa.schema([("k", pa.int64())]), primary_key=["k"])
+    table.upsert(pa.table({"k": [1, 2, 3]}))
+    table.delete(keys=pa.table({"k": [2]}))
+    entries = {entry.file.row_count: entry.file for entry in table.entries()}
+    listed = table.files().to_pylist()
+    for row in listed:
+        file = entries[row["record_count"]]
+        assert (row["delete_row_count"], row["creation_time_ms"]) == (file.delete_row_count, file.creation_time)
+    assert sorted((row["record_count"], row["delete_row_count"]) for row in listed) == [(1, 1), (3, 0)]
