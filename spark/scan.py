@@ -25,6 +25,7 @@ from ..core import options as opt
 from ..core.errors import Unsupported
 from ..core.paths import DEFAULT_BRANCH
 from ..core.predicates.predicate import Predicate, columns_of
+from ..core.rows.types import Field
 from ..table.create import open_table
 from ..table.reading.arrow import SplitReader, fields_of
 from ..table.scan.fallback import file_schemas_of
@@ -41,7 +42,7 @@ from .shipping import shipped
 from .system import system_frame
 from .tasks import NO_COLUMN, SPLIT_SCHEMA, ReadTask
 from .types import spark_schema, unread_by_spark
-from .vectors import MarkedScan, has_only_deleted_rows, marked_scans, worth_it
+from .vectors import ROW_INDEX, MarkedScan, can_name_rows, has_only_deleted_rows, marked_scans, worth_it
 from .zones import bound_in, session_zone
 
 _LOG = logging.getLogger("lakelatch.spark")
@@ -176,7 +177,7 @@ class Scan:
             return [], self.plan.splits
         native = [s for s in self.plan.splits if not s.needs_arrow and self._has_plain_names(s)]
         marked = [s for s in self.plan.splits if has_only_deleted_rows(s) and self._has_plain_names(s)]
-        if worth_it(marked):
+        if worth_it(marked) and can_name_rows(self.table.schema.fields):
             native += marked
         files = sum(len(s.files) for s in native)
         limit = min(NATIVE_FILES, paths_without_job(self.spark)) if is_connect(self.spark) else NATIVE_FILES
@@ -227,10 +228,13 @@ class Scan:
         opening = FILE_SYSTEMS.opening(self.spark, root.partition(":")[0]) or {}
         options = {**opening, **(hadoop_options(root, self.storage_options) or {})}
         whole = [s for s in splits if not s.needs_arrow]
-        scans: list[tuple[Sequence[Split], MarkedScan | None]] = [(whole, None)] if whole else []
-        scans += [(m.splits, m) for m in marked_scans(store, [s for s in splits if s.needs_arrow])]
+        scans: list[tuple[Sequence[Split], Sequence[Field], MarkedScan | None]] = []
+        if whole:
+            scans.append((whole, self.touched, None))
+        marked = marked_scans(store, [s for s in splits if s.needs_arrow])
+        scans += [(scan.splits, (*self.touched, ROW_INDEX), scan) for scan in marked]
         try:
-            frames = [scan_files(self.spark, root, s, self.table.schema, self.touched, options) for s, _ in scans]
+            frames = [scan_files(self.spark, root, s, self.table.schema, fields, options) for s, fields, _ in scans]
         except Exception as error:
             if root.startswith("file:"):
                 raise
@@ -239,7 +243,7 @@ class Scan:
             )  # the first line only names the Java class
             _LOG.warning("%s is read by Arrow, because Spark cannot read it: %s", store.url, said)
             return None
-        return [self._rows(frame, marked) for frame, (_, marked) in zip(frames, scans, strict=True)]
+        return [self._rows(frame, scan) for frame, (_, _, scan) in zip(frames, scans, strict=True)]
 
     def _rows(self, frame: Any, marked: MarkedScan | None) -> Any:
         """The wanted rows and columns of a scan by Spark's own reader."""

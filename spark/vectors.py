@@ -8,23 +8,23 @@ makes and Spark sends to its tasks with their code. The size of its file tells f
 names would have to be compared for each row. So files of equal sizes are in different scans. A join with the positions, or a way
 through Python, costs about as much as the scan itself.
 
-Invariants: A vector that cannot be read is an error of `read`, and never means "nothing is deleted". A file whose size, or whose
-number of rows, is not the manifest's is an error of the scan, and never has the bitmap of another file.
+Invariants: A vector that cannot be read is an error of `read`, and never means "nothing is deleted". A file whose size is not the
+manifest's is an error of the scan, and so are rows right behind the end of a bitmap: behind each is a null, not another bitmap.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import functions as F  # noqa: N812 - Spark's users know it by this name
 
 from ..backends.store import Store
+from ..core.rows.types import AtomicType, Field
 from ..table.reading.arrow import READ_THREADS
 from ..table.reading.deletion import deleted_rows
 from ..table.reading.read_ahead import in_order
@@ -37,8 +37,16 @@ VECTOR_BYTES = 16 << 20
 VECTOR_ROWS = 1 << 28
 """… and the most rows they may have, because the driver and each task hold a bit for each."""
 _WORD_BITS = 64
-_PARTS = 3
-"""The numbers of a slot, see `MarkedScan._words`."""
+_SIZE_AT = 24
+"""The bits of a slot, from which on it has the size of a file; those below are enough for where any bitmap begins."""
+ROW_INDEX = Field(-1, "_tmp_metadata_row_index", AtomicType("BIGINT", nullable=True))
+"""A column that a scan must have: Spark's Parquet reader writes the position of each row in its file into it.
+
+It does the same for `_metadata.row_index`, but makes an object for each row, to hold the fields of `_metadata`."""
+_FILE_SIZE = "_metadata.file_size"
+_WORDS = "_lakelatch_words"
+_TAKEN = {ROW_INDEX.name, "_metadata", _WORDS}
+"""A table with a column of one of these names is not for Spark's own scan."""
 
 
 def worth_it(splits: Sequence[Split]) -> bool:
@@ -50,6 +58,11 @@ def worth_it(splits: Sequence[Split]) -> bool:
         and sum(f.file_size for f in files) >= scans * VECTOR_BYTES
         and sum(f.row_count for f in files) <= VECTOR_ROWS
     )
+
+
+def can_name_rows(fields: Iterable[Field]) -> bool:
+    """Are the names that a scan needs free in a table with these columns?"""
+    return _TAKEN.isdisjoint(field.name.lower() for field in fields)
 
 
 def has_only_deleted_rows(split: Split) -> bool:
@@ -73,32 +86,36 @@ class MarkedScan:
         """The rows that are not deleted.
 
         Args:
-            frame: the scan of these files by Spark's own reader.
+            frame: the scan of these files by Spark's own reader, with the column `ROW_INDEX`, which the result has not.
             table: the table's URL, for errors.
         """
         sizes = np.array([split.files[0].file_size for split in self.splits])
         slots = slots_for(sizes)
         value = session.createDataFrame(_one_value(self._words(slots, sizes))).scalar()
-        hidden = frame.metadataColumn("_metadata")
-        size, row = hidden.getField("file_size"), hidden.getField("row_index")
-        slot = (size % F.lit(slots)).cast("int")
-        begin, known, rows = (F.get(value, slot + F.lit(part * slots)) for part in range(_PARTS))
-        word = F.get(value, (begin + F.shiftright(row, 6)).cast("int"))
-        is_live = F.getbit(word, row.bitwiseAND(F.lit(_WORD_BITS - 1)).cast("int")) == F.lit(0)
-        unknown = F.raise_error(
-            F.lit(
-                f"a data file of {table} has another size, or more rows, than its manifest says, so its deleted rows are not"
-                f" known; run `lakelatch verify --data {table}`"
-            )
+        unknown = (
+            f"a data file of {table} has another size, or more rows, than its manifest says, so its deleted rows are not known;"
+            f" run `lakelatch verify --data {table}`"
         )
-        return frame.filter(F.coalesce(F.when((known == size) & (rows > row), is_live), unknown))
+        # As one text, because the driver takes a millisecond for each call that puts an expression together. With another size
+        # than that of the slot, the place of a word is in no array, and the word is null.
+        row = ROW_INDEX.name
+        slot = f"get({_WORDS}, CAST({_FILE_SIZE} % {slots} AS INT))"
+        place = f"{slot} - shiftleft({_FILE_SIZE}, {_SIZE_AT}) + shiftright({row}, {_WORD_BITS.bit_length() - 1})"
+        is_live = f"getbit(get({_WORDS}, try_cast({place} AS INT)), CAST({row} & {_WORD_BITS - 1} AS INT)) = 0"
+        marked = frame.withColumn(_WORDS, value)
+        return marked.where(f"coalesce({is_live}, raise_error({_as_sql(unknown)}))").drop(row, _WORDS)
 
-    def _words(self, slots: int, sizes: Any) -> Any:
-        """For each slot where the bitmap of its file begins, the size of the file, and its rows; then the bitmaps."""
-        begins = np.cumsum([_PARTS * slots, *map(len, self.bitmaps[:-1])])
-        head = np.zeros((_PARTS, slots), np.int64)
-        head[:, sizes % slots] = begins, sizes, [split.files[0].row_count for split in self.splits]
-        return np.concatenate([head.reshape(-1), *self.bitmaps])
+    def _words(self, slots: int, sizes: Any) -> pa.Array:
+        """For each slot the size of its file, and where the bitmap begins; then the bitmaps, with a null behind each."""
+        ends = slots + np.cumsum([len(bitmap) + 1 for bitmap in self.bitmaps])
+        words = np.zeros(ends[-1], np.int64)
+        is_end = np.zeros(len(words), bool)
+        is_end[ends - 1] = True
+        for slot, size, end, bitmap in zip(sizes % slots, sizes, ends, self.bitmaps, strict=True):
+            begin = end - 1 - len(bitmap)
+            words[slot] = (size << _SIZE_AT) + begin
+            words[begin : end - 1] = bitmap
+        return pa.array(words, mask=is_end)
 
 
 def marked_scans(store: Store, splits: Sequence[Split]) -> list[MarkedScan]:
@@ -161,9 +178,15 @@ def _bitmap(deleted: Any, row_count: int) -> Any:
     return np.packbits(bits, bitorder="little").view("<i8")
 
 
-def _one_value(words: Any) -> pa.Table:
-    """A row with an array without nulls."""
-    element = pa.field("element", pa.int64(), nullable=False)
-    return pa.table(
-        {"words": pa.ListArray.from_arrays(pa.array([0, len(words)], pa.int32()), words, pa.list_(element))}
-    )
+def _one_value(words: pa.Array) -> pa.Table:
+    """A row with an array."""
+    return pa.table({_WORDS: pa.ListArray.from_arrays(pa.array([0, len(words)], pa.int32()), words)})
+
+
+def _as_sql(text: str) -> str:
+    """The text as a value in Spark's SQL, whatever the session says about characters with a meaning.
+
+    >>> _as_sql("it's")
+    "decode(X'69742773', 'utf-8')"
+    """
+    return f"decode(X'{text.encode().hex()}', 'utf-8')"

@@ -33,7 +33,7 @@ def deleted_rows(store: Store, split: Split, run: Sequence[int]) -> Any:
         return None
     start = first_row([split.files[i] for i in run])
     found = [_positions(store, place, file) + ((file.first_row_id or start) - start) for file, place in marked]
-    return np.unique(np.concatenate(found))
+    return found[0] if len(found) == 1 else np.unique(np.concatenate(found))
 
 
 def _positions(store: Store, place: DeletionVectorPlace, file: DataFile) -> Any:

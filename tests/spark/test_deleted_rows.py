@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -31,27 +31,37 @@ def small_files_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(vectors, "VECTOR_BYTES", 0)
 
 
+@pytest.fixture(params=["true", "false"])
+def in_batches(request: pytest.FixtureRequest, spark: Any) -> Iterator[None]:
+    """Spark has two readers of Parquet: one makes batches, the other one rows."""
+    name = "spark.sql.parquet.enableVectorizedReader"
+    spark.conf.set(name, request.param)
+    yield
+    spark.conf.unset(name)
+
+
 @pytest.fixture
 def marked(tmp_path: Path) -> tuple[str, set[int]]:
     """A table of one file of many row groups with deleted rows, and one without; the deleted keys."""
     url = str(tmp_path / "table")
-    schema = pa.schema([("k", pa.int64()), ("v", pa.string()), ("_metadata", pa.int32())])
+    schema = pa.schema([("k", pa.int64()), ("v", pa.string())])
     table = ll.create_table(url, schema, options={"file.block-size": "16 kb", "file.compression": "none"})
     ids = np.arange(ROWS)
     texts = [f"text-{i}" for i in ids]
-    table.append(pa.table({"k": ids, "v": texts, "_metadata": pa.array(ids, pa.int32())}))
+    table.append(pa.table({"k": ids, "v": texts}))
     gone = {0, 1, 63, 64, 4095, 4096, ROWS - 1, *range(7000, 7200), *range(9, ROWS, 501)}
     (file,) = [e.file.file_name for e in table.entries()]
     mark(table, {file: gone})
     table = ll.open_table(url)
-    table.append(pa.table({"k": [-1], "v": ["other"], "_metadata": pa.array([0], pa.int32())}))
+    table.append(pa.table({"k": [-1], "v": ["other"]}))
     return url, gone
 
 
+@pytest.mark.usefixtures("in_batches")
 def test_marked_rows_are_gone_whatever_is_filtered_and_chosen(
     spark: Any, marked: tuple[str, set[int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Positions count all rows of the file, those of row groups too that a filter leaves out."""
+    """Positions count all rows of the file, those of row groups too that a filter leaves out, in both of Spark's readers."""
     url, gone = marked
     whole = lake.read(spark, url)
     plan = plan_of(whole)
@@ -104,6 +114,20 @@ def test_files_share_a_scan_unless_their_sizes_are_equal(spark: Any, tmp_path: P
     assert pairs == sum(k > 1000 and k - 1 in keys for k in keys)
 
 
+@pytest.mark.parametrize("taken", ["_metadata", "_Tmp_metadata_row_index", "_Lakelatch_words"])
+def test_columns_with_the_names_that_a_scan_needs_are_columns_of_the_table(
+    spark: Any, tmp_path: Path, taken: str
+) -> None:
+    url = str(tmp_path / "table")
+    table = ll.create_table(url, pa.schema([("k", pa.int64()), (taken, pa.int64())]))
+    table.append(pa.table({"k": range(9), taken: range(100, 109)}))
+    mark(table, {e.file.file_name: [0, 5] for e in table.entries()})
+    expected = [(k, 100 + k) for k in range(9) if k not in (0, 5)]
+    found = lake.read(spark, url)
+    assert found.columns == ["k", taken] and sorted(map(tuple, found.collect())) == expected
+    assert sorted(r.k for r in lake.read(spark, url, columns=["k"]).collect()) == [k for k, _ in expected]
+
+
 def test_another_file_under_the_same_name_is_an_error_of_the_scan(spark: Any, marked: tuple[str, set[int]]) -> None:
     """The bitmap of a file is not for another one: not for one of another size, and not for one of more rows."""
     url, _ = marked
@@ -117,7 +141,9 @@ def test_another_file_under_the_same_name_is_an_error_of_the_scan(spark: Any, ma
         few = [words[: -(-file.row_count // 64)], words]  # the bitmap of another file comes behind
         other = file._replace(file_size=file.file_size + 1000)
         wrong = vectors.MarkedScan([replace(split, files=(f,)) for f in (file, other)], few)
-        frame = wrong.live_rows(spark, spark.read.schema("k bigint").parquet(path), url)
+        frame = wrong.live_rows(
+            spark, spark.read.schema(f"k bigint, {vectors.ROW_INDEX.name} bigint").parquet(path), url
+        )
         with pytest.raises(Exception, match="lakelatch verify --data"):
             frame.agg({"k": "sum"}).collect()
 
@@ -168,6 +194,6 @@ def test_tables_of_apache_paimon_with_vectors(spark: Any, golden: Callable[[str]
     """Tables with and without a primary key."""
     path = str(golden(table_id).path)
     found = lake.read(spark, path)
-    assert "row_index" in plan_of(found)
+    assert vectors.ROW_INDEX.name in plan_of(found)
     rows = sorted(json.dumps(row, default=repr) for row in found.toArrow().to_pylist())
     assert rows == sorted(json.dumps(row, default=repr) for row in ll.open_table(path).to_arrow().to_pylist())
