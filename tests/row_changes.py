@@ -127,7 +127,8 @@ class Case:
         tests = [
             lambda: f"{o}a {r.choice(['=', '<', '>=', '<>'])} {r.randint(-2, 5)}",
             lambda: f"{o}p = {r.randint(0, 2)}",
-            lambda: f"{o}k IN ('x', 'zz', NULL)",
+            lambda: f"{o}k {r.choice(['', 'NOT '])}IN ('x', 'zz', NULL)",
+            lambda: f"{o}{r.choice(['a = ', 'k <> ', 'k LIKE ', 'b BETWEEN 0 AND '])}NULL",
             lambda: f"{o}k LIKE '{r.choice(['%z', 'x%', '_', 'ä%'])}'",
             lambda: f"{o}{r.choice('abkxmd')} IS {r.choice(['', 'NOT '])}NULL",
             lambda: f"{o}b BETWEEN 1 AND 5",

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import tzinfo
 from decimal import ROUND_FLOOR, Decimal
@@ -258,13 +258,28 @@ def columns_of(predicate: Predicate) -> frozenset[str]:
     >>> sorted(columns_of((col("a") == 1) | col("b").is_null()))
     ['a', 'b']
     """
+    return frozenset(leaf.column for leaf in comparisons(predicate))
+
+
+def compares_with_null(predicate: Predicate) -> bool:
+    """Is there a null among the values that columns are compared with, so that it may be unknown for a row without nulls?
+
+    >>> compares_with_null(col("a").is_in([1, None])), compares_with_null(col("a").is_null())
+    (True, False)
+    """
+    return any(value is None for leaf in comparisons(predicate) for value in leaf.literals)
+
+
+def comparisons(predicate: Predicate) -> Iterator[Comparison]:
+    """The comparisons of a predicate, from left to right."""
     match predicate:
-        case Comparison(column=column):
-            return frozenset((column,))
+        case Comparison():
+            yield predicate
         case And(parts=parts) | Or(parts=parts):
-            return frozenset().union(*map(columns_of, parts))
+            for part in parts:
+                yield from comparisons(part)
         case Not(part=part):
-            return columns_of(part)
+            yield from comparisons(part)
         case _:
             raise InvalidArgument(f"{predicate!r} is not a predicate", next_step="build it with col(...)")
 

@@ -35,7 +35,7 @@ from ...core.metadata.schema import ROW_ID, ROW_SEQUENCE, TableSchema
 from ...core.metadata.snapshot import Snapshot
 from ...core.paths import TablePaths
 from ...core.places import FileKeys, codec_of
-from ...core.predicates.predicate import Comparison, Not, Predicate, columns_of
+from ...core.predicates.predicate import Comparison, Not, Predicate, columns_of, compares_with_null
 from ..compaction.bucket_vectors import BucketVectors
 from ..reading.deletion import deleted_rows
 from ..scan.fallback import file_schemas_of
@@ -240,9 +240,14 @@ class AppendChange:
         return lambda schema_id: self.schema if schema_id == self.schema.id else timeline.schema(schema_id)
 
     def _covered(self, residual: Predicate | None, timeline: Timeline) -> Callable[[ManifestEntry], bool]:
-        """Is the condition true for every row of a file, as its statistics prove?"""
+        """Is the condition true for every row of a file, as its statistics prove?
+
+        They prove for which files it is never false. It may still be unknown, because of a null in the row or in the condition.
+        """
         if residual is None:
             return lambda entry: True
+        if compares_with_null(residual):
+            return lambda entry: False
         nulls = [Comparison("is_null", name) for name in sorted(columns_of(residual))]
         otherwise = reduce(or_, nulls, Not(residual))
         pruner = FilePruner(otherwise, self.schema, self._schema_of(timeline), self._codec)

@@ -70,6 +70,30 @@ def test_rows_are_deleted_and_updated_on_every_kind_of_table(kind: str) -> None:
     sound(table)
 
 
+NULLS = {
+    "note IN ('n1', NULL)": {1, 5, 9},
+    "note NOT IN ('n1', NULL)": set(),
+    "NOT (note NOT IN ('n1', NULL))": {1, 5, 9},
+    "note = NULL": set(),
+    "NOT (note <> NULL)": set(),
+    "note LIKE NULL": set(),
+    "id BETWEEN NULL AND 100": set(),
+    "id < 4 OR id = NULL": {0, 1, 2, 3},
+    "note = 'n1' OR id = NULL": {1, 5, 9},
+    "id < 4 AND id <> NULL": set(),
+    "id IN (0, 1, 2, 3, NULL)": {0, 1, 2, 3},
+}
+
+
+@pytest.mark.parametrize("condition", NULLS)
+def test_a_condition_that_is_unknown_deletes_no_row(condition: str) -> None:
+    """Statistics prove that it is false for no row of a file. That does not make it true: the file must not be dropped."""
+    table = made()
+    assert table.delete(where=condition).rows_deleted == len(NULLS[condition])
+    assert set(ids(table)) == set(range(12)) - NULLS[condition]
+    sound(table)
+
+
 @pytest.mark.parametrize("kind", ["tracked", "tracked vectors"])
 def test_an_updated_row_keeps_its_row_id_and_gets_the_number_of_the_commit(kind: str) -> None:
     table = made(*KINDS[kind])
