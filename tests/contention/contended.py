@@ -190,7 +190,7 @@ class BesideCompactors(Contention):
     def kill_at_random(self, times: int, chance: Random, pause_s: float) -> None:
         """Kill one of the processes after up to `pause_s` seconds and start it again, again and again.
 
-        Writers must have more to do than they can do in this time: let them end by `folder/stop`. There are no more than two kills
+        Writers must have more to do than they can do in this time: let them end by `folder/stop`. There are at most two kills
         for each commit: on a busy machine, processes would be killed before they have come to anything.
         """
         for number in range(times):
