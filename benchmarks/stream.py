@@ -23,7 +23,7 @@ from spark_session import session
 
 import lakelatch as ll
 import lakelatch.spark as lake
-from lakelatch.coordinator.history.lost import ATTEMPTS_PROPERTY
+from lakelatch.coordinator.history.lost import lost_attempts
 
 HEADS = (
     "queries",
@@ -88,7 +88,7 @@ def measured(spark: Any, url: str, options: dict[str, str], queries: int, second
         for query in running:
             query.stop()
         shutil.rmtree(folder, ignore_errors=True)
-    attempts = [int(s.own_properties.get(ATTEMPTS_PROPERTY, 1)) for s in table.snapshots()]
+    attempts = [1 + len(lost_attempts(s)) for s in table.snapshots()]
     reader.end(table)
     told = f"{statistics.mean(attempts):.1f}" if attempts else "-"
     figures = [f"{figure:.2f}" for kind in (landed, seen) for figure in (_quantile(kind, 50), _quantile(kind, 95))]
