@@ -457,8 +457,15 @@ class Timeline:
             self.check_stands()
             raise missing(key, needed_by) from None
 
+    @property
+    def _is_near(self) -> bool:
+        """Are a few small files read sooner than threads for them start?"""
+        return self.store.capabilities.native_scheme == "file"
+
     def both(self, first: Callable[[], T], second: Callable[[], R]) -> tuple[T, R]:
         """The results of two calls that run at the same time."""
+        if self._is_near:
+            return first(), second()
         with self._executor(2, "lakelatch-read") as pool:
             one, other = pool.submit(first), pool.submit(second)
             return one.result(), other.result()
@@ -466,7 +473,7 @@ class Timeline:
     def parallel(self, read: Callable[[T], R], items: Iterable[T]) -> list[R]:
         """Call `read` with each item, several at a time; results in order."""
         todo = list(items)
-        if len(todo) < 2:
+        if len(todo) < 2 or (self._is_near and len(todo) <= READ_THREADS):
             return [read(item) for item in todo]
         with self._executor(min(READ_THREADS, len(todo)), "lakelatch-read") as pool:
             return list(pool.map(read, todo))

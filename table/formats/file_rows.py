@@ -29,8 +29,12 @@ class Rows(Protocol):
     def column(self, name: str) -> Any:
         """A column of the result, converted once."""
 
-    def kept(self, mask: pa.BooleanArray) -> Rows:
-        """The rows for which a mask is true."""
+    def kept(self, mask: pa.BooleanArray, columns: Sequence[str] | None = None) -> Rows:
+        """The rows for which a mask is true.
+
+        Args:
+            columns: those of the result's columns that are still wanted of them; None for all.
+        """
 
     def slice(self, offset: int, length: int | None = None) -> Rows:
         """At most `length` rows, from `offset` on."""
@@ -73,15 +77,20 @@ class FileRows:
             self._made[name] = self._projection.column(name, self._batch, self._where)
         return self._made[name]
 
-    def kept(self, mask: pa.BooleanArray) -> FileRows:
-        """The rows for which a mask is true."""
+    def kept(self, mask: pa.BooleanArray, columns: Sequence[str] | None = None) -> FileRows:
+        """The rows for which a mask is true; arguments as for `Rows.kept`."""
         count = mask.true_count
         if count == len(mask):
             return self
         if not count:
             return FileRows(self._batch.slice(0, 0), self._projection, self._where)
-        made = {name: array.filter(mask) for name, array in self._made.items()}
-        return FileRows(self._batch.filter(mask), self._projection, self._where, made)
+        batch, made = self._batch, self._made
+        if columns is not None:  # what is made already is not filtered twice
+            made = {name: array for name, array in made.items() if name in columns}
+            unmade = self._projection.sources(name for name in columns if name not in made)
+            batch = batch.select([name for name in batch.schema.names if name in unmade])
+        made = {name: array.filter(mask) for name, array in made.items()}
+        return FileRows(_filtered(batch, mask, count), self._projection, self._where, made)
 
     def slice(self, offset: int, length: int | None = None) -> FileRows:
         """At most `length` rows, from `offset` on."""
@@ -95,6 +104,13 @@ class FileRows:
     def replace_nulls(self, name: str, values: Any) -> None:
         """Replace the nulls of a column by other values."""
         self._made[name] = pc.coalesce(self.column(name), values)
+
+
+def _filtered(batch: pa.RecordBatch, mask: pa.BooleanArray, count: int) -> pa.RecordBatch:
+    """The rows of a batch for which a mask is true, `count` of them; a batch without columns, too."""
+    if batch.num_columns:
+        return batch.filter(mask)
+    return pa.record_batch({"": pa.nulls(count)}).select([])
 
 
 def _plain_bytes(array: Any) -> int:
@@ -126,8 +142,8 @@ class MergedRows:
     def column(self, name: str) -> Any:
         return self._parts[self._owners[name]].column(name)
 
-    def kept(self, mask: pa.BooleanArray) -> MergedRows:
-        return MergedRows([part.kept(mask) for part in self._parts], self._owners)
+    def kept(self, mask: pa.BooleanArray, columns: Sequence[str] | None = None) -> MergedRows:
+        return MergedRows([part.kept(mask, columns) for part in self._parts], self._owners)
 
     def slice(self, offset: int, length: int | None = None) -> MergedRows:
         return MergedRows([part.slice(offset, length) for part in self._parts], self._owners)

@@ -86,20 +86,20 @@ def chosen_rows(rules: MergeRules, column: ColumnOf, fields: Sequence[Field]) ->
     return engine_of(rules).merge(rules, groups, column, fields, (), keeps_deletes=False).positions
 
 
-def newest_rows(rules: MergeRules, column: ColumnOf, has_deletes: bool) -> Array:
-    """As `chosen_rows` for engine `deduplicate`, where rows of one key are known to come oldest first. Needs no sequence
-    numbers, and kinds only if there are rows that delete.
+def newest_rows(rules: MergeRules, column: ColumnOf) -> Array:
+    """Whether each row is the newest of its key, where rows of one key are known to come oldest first. Needs only the keys.
+
+    >>> from ...core.rows.types import AtomicType
+    >>> rules = MergeRules("deduplicate", (Field(0, "id", AtomicType("INT")),))
+    >>> newest_rows(rules, {"id": pa.array([1, 3, 1, 2])}.__getitem__).tolist()
+    [False, True, True, True]
     """
     codes = key_codes([column(f.name) for f in rules.keys])
     order = np.argsort(codes, kind="stable")
     ordered = codes[order]
-    is_last = np.ones(len(order), bool)
-    is_last[:-1] = ordered[1:] != ordered[:-1]
-    rows = order[is_last]
-    if not has_deletes:
-        return rows
-    kinds = np.asarray(column(VALUE_KIND.name).to_numpy(zero_copy_only=False))
-    return np.asarray(rows[kinds[rows] & 1 == 0])
+    is_newest = np.ones(len(order), bool)
+    is_newest[order[:-1]] = ordered[1:] != ordered[:-1]
+    return is_newest
 
 
 def merge_key_rows(

@@ -10,7 +10,7 @@ the schema that is read. Only `type_changes` decides which type changes can be r
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -133,6 +133,11 @@ class ProjectionPlan:
         """Does a column have more than six digits of the second, so that INT96 must be read as nanoseconds?"""
         leaves = (leaf for column in self.columns for leaf in leaves_of(column.node))
         return any(leaf.root in TIMESTAMP_ROOTS and leaf.precision > _MICRO_DIGITS for leaf in leaves)
+
+    def sources(self, names: Iterable[str]) -> set[str]:
+        """The columns of the file of which some columns of the result are made. Names of other columns have none."""
+        found = (self._by_name[name].source for name in names if name in self._by_name)
+        return {source for source in found if source is not None}
 
     def leaves(self, file_schema: Any) -> list[int]:
         """The indices of the leaf columns of a Parquet file that the plan needs.

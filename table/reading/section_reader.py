@@ -60,8 +60,9 @@ class ColumnRows:
     def column(self, name: str) -> Any:
         return self._columns[name]
 
-    def kept(self, mask: pa.BooleanArray) -> ColumnRows:
-        return ColumnRows(mask.true_count, {name: array.filter(mask) for name, array in self._columns.items()})
+    def kept(self, mask: pa.BooleanArray, columns: Sequence[str] | None = None) -> ColumnRows:
+        names = self._columns if columns is None else columns
+        return ColumnRows(mask.true_count, {name: self._columns[name].filter(mask) for name in names})
 
     def slice(self, offset: int, length: int | None = None) -> ColumnRows:
         count = max(self._count - offset, 0) if length is None else min(length, max(self._count - offset, 0))
@@ -115,16 +116,17 @@ class SectionReader:
         """
         files = [split.files[i] for i in section]
         runs = sorted_runs(files, self._rules)
-        deletes = any(file.delete_row_count != 0 for file in files)
-        if self._is_ordered_by_file(files, runs, deletes):
-            order = (VALUE_KIND,) if deletes else ()
+        if self._is_ordered_by_file(files, runs):
+            order = [(VALUE_KIND,) if _may_delete(file) else () for file in files]
             for window in self._windows(store, split, section, runs, order, alone, memory):
-                yield from _chosen(window, newest_rows(self._rules, window.column, deletes))
+                yield from self._kept(window, _live(window, files, newest_rows(self._rules, window.column)))
                 window.release()
             return
-        for window in self._windows(store, split, section, runs, _ORDER, alone, memory):
+        for window in self._windows(store, split, section, runs, [_ORDER] * len(files), alone, memory):
             if self._rules.keeps_whole_rows:
-                yield from _chosen(window, chosen_rows(self._rules, window.column, self._fields))
+                is_kept = np.zeros(len(window), bool)
+                is_kept[chosen_rows(self._rules, window.column, self._fields)] = True
+                yield from self._kept(window, is_kept)
             else:
                 rows = ColumnRows(*merge_section(self._rules, window.column, self._fields, self._wanted))
                 window.release()
@@ -133,10 +135,12 @@ class SectionReader:
                 del rows
             window.release()
 
-    def _is_ordered_by_file(self, files: Sequence[DataFile], runs: Sequence[Sequence[int]], deletes: bool) -> bool:
+    def _is_ordered_by_file(self, files: Sequence[DataFile], runs: Sequence[Sequence[int]]) -> bool:
         """Is the newest row of a key that of the last file which has the key?"""
         rules = self._rules
-        if rules.engine != "deduplicate" or rules.sequence_fields or (deletes and rules.ignore_delete):
+        if rules.engine != "deduplicate" or rules.sequence_fields:
+            return False
+        if rules.ignore_delete and any(map(_may_delete, files)):
             return False
         return not rules.has_lookups and are_in_order(files, runs)
 
@@ -146,25 +150,32 @@ class SectionReader:
         split: Split,
         section: Sequence[int],
         runs: Sequence[Sequence[int]],
-        order: Sequence[Field],
+        order: Sequence[tuple[Field, ...]],
         alone: bool,
         memory: int,
     ) -> Iterator[Window]:
         """The rows of a section in ranges of keys.
 
         Args:
-            order: which of `_SEQUENCE_NUMBER` and `_VALUE_KIND` are read.
+            order: which of `_SEQUENCE_NUMBER` and `_VALUE_KIND` are read of each file.
         """
         free = max(memory - _ALWAYS_TAKEN, memory // 2)
         budget = free // (_FOR_WHOLE_ROWS if self._rules.keeps_whole_rows else _FOR_MADE_ROWS)
         part_bytes = budget // (2 * len(runs))
         is_sorted = not self._rules.is_on("pk-clustering-override")
-        reader = self._reader(*order)
+        readers = [self._reader(*fields) for fields in order]
         pieces = [
-            (piece for i in run for piece in self._pieces(store, split, section[i], i, reader, alone, part_bytes))
+            (piece for i in run for piece in self._pieces(store, split, section[i], i, readers[i], alone, part_bytes))
             for run in runs
         ]
         return windows(pieces, [f.name for f in self._rules.keys], budget if is_sorted else None)
+
+    def _kept(self, window: Window, is_kept: Any) -> Iterator[Rows]:
+        """The wanted columns of some rows of a window, piece by piece."""
+        for piece, of_piece in _by_piece(window, is_kept):
+            kept = piece.rows.kept(pa.array(of_piece), self._wanted)
+            if len(kept):
+                yield kept
 
     def _reader(self, *order: Field) -> RunReader:
         if order not in self._readers:
@@ -183,14 +194,24 @@ class SectionReader:
             yield Piece(number, file.level, rows if live is None else rows.kept(live), where)
 
 
-def _chosen(window: Window, rows: Any) -> Iterator[Rows]:
-    """The rows of a window at some positions, piece by piece."""
-    mask = np.zeros(len(window), bool)
-    mask[rows] = True
+def _may_delete(file: DataFile) -> bool:
+    """May the file have rows that delete? Old files do not say."""
+    return file.delete_row_count != 0
+
+
+def _live(window: Window, files: Sequence[DataFile], is_newest: Any) -> Any:
+    """Which of the newest rows do not delete. Only files that may have such rows have kinds."""
+    for piece, of_piece in _by_piece(window, is_newest):
+        if _may_delete(files[piece.file]):
+            kinds = piece.rows.column(VALUE_KIND.name).to_numpy(zero_copy_only=False)
+            of_piece &= kinds & 1 == 0
+    return is_newest
+
+
+def _by_piece(window: Window, rows: Any) -> Iterator[tuple[Piece, Any]]:
+    """The pieces of a window, each with its part of an array that has a value for each row: a view."""
     start = 0
     for piece in window.pieces:
         end = start + len(piece.rows)
-        kept = piece.rows.kept(pa.array(mask[start:end]))
-        if len(kept):
-            yield kept
+        yield piece, rows[start:end]
         start = end

@@ -45,20 +45,27 @@ class Piece(NamedTuple):
 
 
 class Window:
-    """All rows of some range of keys."""
+    """All rows of some range of keys.
 
-    def __init__(self, pieces: Iterable[Piece]) -> None:
+    Args:
+        is_last: no range follows.
+    """
+
+    def __init__(self, pieces: Iterable[Piece], is_last: bool = False) -> None:
         self.pieces = sorted((p for p in pieces if len(p.rows)), key=lambda piece: piece.file)
+        self._is_last = is_last
         self._columns: dict[str, Any] = {}
 
     def __len__(self) -> int:
         return sum(len(piece.rows) for piece in self.pieces)
 
     def release(self) -> None:
-        """Forget the rows, before the next window is read."""
+        """Forget the rows, before the next window is read. The machine gets their memory back only if there is another one,
+        because whatever comes next would have to ask for it again, page by page."""
         self.pieces.clear()
         self._columns.clear()
-        pa.default_memory_pool().release_unused()
+        if not self._is_last:
+            pa.default_memory_pool().release_unused()
 
     def column(self, name: str) -> Any:
         """A column of all rows, made once; `_LEVEL` too."""
@@ -92,7 +99,7 @@ def windows(runs: Sequence[Iterable[Piece]], keys: Sequence[str], budget: int | 
             _lowest(reading, keys).fill()
             reading = [cursor for cursor in cursors if not cursor.is_done]
         if not reading:
-            last = Window(piece for cursor in cursors for piece in cursor.pieces)
+            last = Window((piece for cursor in cursors for piece in cursor.pieces), is_last=True)
             if len(last):
                 yield last
             return
