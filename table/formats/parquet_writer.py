@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import pyarrow as pa
@@ -32,6 +33,8 @@ CODECS = {
 """The codecs that pyarrow writes and Apache Paimon reads. Both call LZ4 without Hadoop's framing LZ4_RAW."""
 _FLOATS = ("FLOAT", "DOUBLE")
 _FIXED = "FIXED_LEN_BYTE_ARRAY"
+_KEPT_FORMS = 64
+"""A commit of a few rows needs the form two or three times, and finding it takes as long as writing the rows."""
 
 
 @dataclass(frozen=True)
@@ -56,25 +59,14 @@ class ParquetForm:
 
     @staticmethod
     def of(fields: Iterable[Field]) -> ParquetForm:
-        """The form for a table's columns.
+        """The form for a table's columns. Found once for the same columns, by writing an empty file.
 
         >>> from ...core.rows.types import AtomicType, decimal
         >>> form = ParquetForm.of([Field(0, "f", AtomicType("FLOAT")), Field(1, "d", decimal(38, 0))])
         >>> form.bounded, form.dictionaries
         (('d',), ('f',))
         """
-        plain = file_schema(fields)
-        arrow = stand_in_schema(plain)
-        empty = pa.BufferOutputStream()
-        with pq.ParquetWriter(empty, arrow, store_decimal_as_integer=True, store_schema=False):
-            pass
-        columns = list(pq.ParquetFile(empty.getvalue()).schema)
-        return ParquetForm(
-            arrow=arrow,
-            int96=not arrow.equals(plain),
-            bounded=tuple(c.path for c in columns if c.physical_type not in _FLOATS and not is_stand_in(c)),
-            dictionaries=tuple(c.path for c in columns if c.physical_type != _FIXED or is_stand_in(c)),
-        )
+        return _form_of(tuple(fields))
 
     def writer(self, sink: Any, codec: str, level: int | None, first_rows: pa.Table) -> Any:
         """A `pq.ParquetWriter` for one file, with dictionaries for the columns whose first rows suggest that they pay off."""
@@ -96,6 +88,22 @@ class ParquetForm:
         # The writer compares types without metadata, and takes field ids from its own schema. So no cast is needed, which
         # would refuse the nulls that arrays may have in required fields of a null ROW.
         return with_stand_ins(table) if self.int96 else table
+
+
+@lru_cache(maxsize=_KEPT_FORMS)
+def _form_of(fields: tuple[Field, ...]) -> ParquetForm:
+    plain = file_schema(fields)
+    arrow = stand_in_schema(plain)
+    empty = pa.BufferOutputStream()
+    with pq.ParquetWriter(empty, arrow, store_decimal_as_integer=True, store_schema=False):
+        pass
+    columns = list(pq.ParquetFile(empty.getvalue()).schema)
+    return ParquetForm(
+        arrow=arrow,
+        int96=not arrow.equals(plain),
+        bounded=tuple(c.path for c in columns if c.physical_type not in _FLOATS and not is_stand_in(c)),
+        dictionaries=tuple(c.path for c in columns if c.physical_type != _FIXED or is_stand_in(c)),
+    )
 
 
 class ParquetOutput:
