@@ -52,10 +52,10 @@ from .retries import RetryPolicy
 from .rider import Rider
 from .run import CommitRun
 from .settling import Settler
+from .side_by_side import UPLOAD_THREADS
 from .time_budget import TimeBudget
 from .upkeep import Upkeep
 
-UPLOAD_THREADS = 8
 FOLLOWS_WITHIN_S = 20.0
 """Time limit for looking at the newest schema after the table's first files; after it the answer is "unknown", and
 `resolve()` looks again.
@@ -105,7 +105,7 @@ class Committer:
         check_side_effects(self.schema.option_texts)
         self._ensure_safe()
         turns_s, rides = self._knows.crowd.turns_s(self._around.monotonic_s()), may_ride(request, self.schema)
-        if not rides:  # who rides need not wait for a turn of its own
+        if turns_s > 0 and not rides:  # who rides need not wait for a turn of its own
             self._around.sleep(self._around.uniform(0, turns_s))
         began = self._around.monotonic_s()
         name = str(self._around.new_uuid())

@@ -11,8 +11,9 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
+from concurrent.futures import Executor
 from dataclasses import dataclass, field
+from functools import partial
 
 from ...core.errors import LakelatchError
 from ...core.typed import assert_never
@@ -23,10 +24,10 @@ from ..protocol.effects import Effect, Outcome
 from ..protocol.events import Event
 from ..protocol.machine import CommitState, step
 from ..watching.observe import Watch
-from .attempt import MetadataFile
 from .retries import RetryPolicy
 from .rider import Rider
 from .run import CommitRun
+from .side_by_side import SideBySide
 from .time_budget import TimeBudget
 
 _SPENT = "the time budget of the commit is spent"
@@ -173,41 +174,17 @@ class Driver:
 
         A commit that depends on the newest schema looks for it at the same time.
         """
-        left: dict[Future[None], int] = {}
-        todo: list[int] = []
-        answers: list[Event] = []
-        for number, effect in enumerate(effects):
+        pieces = SideBySide()
+        for effect in effects:
             files, answer = self.run.uploads(effect)
-            answers.append(answer)
-            todo.append(len(files))
-            left.update({self.pool.submit(self._put, file): number for file in files})
+            pieces.add([partial(self.run.write, file) for file in files], effect, partial(events.append, answer))
         newest = self.run.settler.newest_schema
-        looking = self.pool.submit(newest.look) if newest.is_due else None
-        events.extend(answers[number] for number, count in enumerate(todo) if count == 0)
-        failure: Event | None = None
-        while left:
-            done, _ = wait(left, return_when=FIRST_COMPLETED)
-            for future in [f for f in left if f in done]:  # in the order of sending: a set has no order
-                number = left.pop(future)
-                error = future.exception()
-                if isinstance(error, LakelatchError):
-                    failure = failure or ev.UploadFailed(str(effects[number]), error.message)
-                elif error is not None:
-                    raise error
-                todo[number] -= 1
-                if todo[number] == 0:
-                    events.append(answers[number])
-        error = looking.exception() if looking is not None else None
-        if isinstance(error, LakelatchError):
-            failure = failure or ev.UploadFailed("the look at the newest schema", error.message)
-        elif error is not None:
-            raise error
-        if failure is not None:
+        if newest.is_due:
+            pieces.add([newest.look], "the look at the newest schema", lambda: None)
+        pieces.run(self.pool)
+        if pieces.failure is not None:
             events.clear()
-            events.append(failure)
-
-    def _put(self, file: MetadataFile) -> None:
-        self.run.write(file)
+            events.append(ev.UploadFailed(*pieces.failure))
 
     def _await_retry(self, effect: do.AwaitRetry) -> Event:
         elapsed_s = self.run.around.monotonic_s() - self._began

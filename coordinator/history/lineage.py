@@ -165,11 +165,10 @@ def look_at_base(timeline: Timeline, base: SnapshotRef, *, earliest: bool) -> Ba
         earliest: read EARLIEST too, in parallel: an expiry raises it before it deletes anything. It counts only if the snapshot
             that it names exists.
     """
-
-    def hinted() -> int | None:
-        return timeline.hint("EARLIEST") if earliest else None
-
-    found, begin = timeline.both(lambda: timeline.find(base.id), hinted)
+    if earliest:
+        found, begin = timeline.both(lambda: timeline.find(base.id), lambda: timeline.hint("EARLIEST"))
+    else:  # the last request of most commits, which threads for two would only delay
+        found, begin = timeline.find(base.id), None
     if found is None:
         return BaseIs.GONE
     replaced = found.identity != base.identity
