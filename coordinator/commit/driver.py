@@ -15,7 +15,6 @@ from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from functools import partial
 
-from ...core.errors import LakelatchError
 from ...core.typed import assert_never
 from ..journal.lines import BoundJournal
 from ..protocol import effects as do

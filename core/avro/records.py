@@ -9,7 +9,8 @@ container is read completely or not at all.
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from ..errors import TableCorrupt, Unsupported
@@ -20,6 +21,10 @@ _SYNC = b"lakelatch-blocks"
 """The marker between the blocks of a container. Any 16 bytes will do, because no reader starts in the middle of a manifest.
 With random ones, fastavro's default, the same records would give different bytes each time."""
 _CODECS = {"zstd": "zstandard", "none": "null", "gzip": "deflate"}
+_BLOCK_BYTES = 16_000
+"""A block is closed when it has grown to this size: fastavro's default."""
+KEPT_CODECS = ("zstd", "zstandard", "none", "null")
+"""The codecs of `with_encoded`: the default of all tables, and no codec at all."""
 
 
 def read_records(data: bytes, where: str) -> list[dict[str, Any]]:
@@ -77,7 +82,7 @@ def write_records(
 
     codec = _CODECS.get(compression, compression)
     out = io.BytesIO()
-    try:
+    with _interruptible():
         fastavro.writer(
             out,
             schema,
@@ -86,8 +91,65 @@ def write_records(
             sync_marker=_SYNC,
             codec_compression_level=level if codec == "zstandard" else None,
         )
+    return out.getvalue()
+
+
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    try:
+        yield
     except SystemError as error:
         if isinstance(error.__cause__, KeyboardInterrupt):  # compiled code reports an interrupt in this way
             raise error.__cause__ from None
         raise
+
+
+def encoded(schema: Any, record: dict[str, Any]) -> bytes:
+    """A record as it is in a block of a container."""
+    import fastavro
+
+    out = io.BytesIO()
+    with _interruptible():
+        fastavro.schemaless_writer(out, schema, record)
     return out.getvalue()
+
+
+def with_encoded(header: bytes, records: Iterable[bytes], *, compression: str = "zstd", level: int = 1) -> bytes:
+    """The Avro container that `write_records` would make, of records that are encoded already.
+
+    Args:
+        header: the container without records.
+        compression: one of `KEPT_CODECS`.
+    """
+    out, block, count = [header], bytearray(), 0
+    for record in records:
+        block += record
+        count += 1
+        if len(block) >= _BLOCK_BYTES:
+            out.append(_block(count, bytes(block), compression, level))
+            block, count = bytearray(), 0
+    if count:
+        out.append(_block(count, bytes(block), compression, level))
+    return b"".join(out)
+
+
+def _block(count: int, data: bytes, compression: str, level: int) -> bytes:
+    if _CODECS.get(compression, compression) == "zstandard":
+        from backports import zstd
+
+        data = zstd.compress(data, level)
+    return b"".join((long_bytes(count), long_bytes(len(data)), data, _SYNC))
+
+
+def long_bytes(number: int) -> bytes:
+    """A count in Avro's encoding.
+
+    >>> long_bytes(64)
+    b'\\x80\\x01'
+    """
+    number <<= 1
+    out = bytearray()
+    while number > 127:
+        out.append(number & 127 | 128)
+        number >>= 7
+    return bytes((*out, number))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cache, lru_cache
 from itertools import groupby
 from typing import Any
 
@@ -30,6 +31,8 @@ from .manifest_columns import EntryColumns
 from .manifest_schema import MANIFEST_VERSION, parsed
 
 INDEX_MANIFEST_VERSION = 1
+KEPT_LINES = 4096
+"""The lines of lists whose bytes are kept, a few hundred bytes each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,26 +83,43 @@ def encode_manifest(
 def encode_manifest_list(
     manifests: Iterable[ManifestFile], *, compression: str = "zstd", level: int = 1, form: str = "avro"
 ) -> bytes:
-    """A manifest list's bytes. An empty list is a file with a header and no records."""
-    records = (
-        {
-            "_VERSION": MANIFEST_VERSION,
-            "_FILE_NAME": m.file_name,
-            "_FILE_SIZE": m.file_size,
-            "_NUM_ADDED_FILES": m.num_added_files,
-            "_NUM_DELETED_FILES": m.num_deleted_files,
-            "_PARTITION_STATS": _stats_record(m.partition_stats),
-            "_SCHEMA_ID": m.schema_id,
-            "_MIN_BUCKET": m.min_bucket,
-            "_MAX_BUCKET": m.max_bucket,
-            "_MIN_LEVEL": m.min_level,
-            "_MAX_LEVEL": m.max_level,
-            "_MIN_ROW_ID": m.min_row_id,
-            "_MAX_ROW_ID": m.max_row_id,
-        }
-        for m in manifests
-    )
+    """A manifest list's bytes. An empty list is a file with a header and no records.
+
+    Each commit writes a list of all manifests, of which nearly all were in the list before it. Their lines are kept.
+    """
+    if form == "avro" and compression in avro.KEPT_CODECS:
+        lines = map(_encoded_line, manifests)
+        return avro.with_encoded(_list_header(compression), lines, compression=compression, level=level)
+    records = map(_line, manifests)
     return avro.write_records(parsed("list"), records, compression=compression, level=level, form=form)
+
+
+def _line(m: ManifestFile) -> dict[str, Any]:
+    return {
+        "_VERSION": MANIFEST_VERSION,
+        "_FILE_NAME": m.file_name,
+        "_FILE_SIZE": m.file_size,
+        "_NUM_ADDED_FILES": m.num_added_files,
+        "_NUM_DELETED_FILES": m.num_deleted_files,
+        "_PARTITION_STATS": _stats_record(m.partition_stats),
+        "_SCHEMA_ID": m.schema_id,
+        "_MIN_BUCKET": m.min_bucket,
+        "_MAX_BUCKET": m.max_bucket,
+        "_MIN_LEVEL": m.min_level,
+        "_MAX_LEVEL": m.max_level,
+        "_MIN_ROW_ID": m.min_row_id,
+        "_MAX_ROW_ID": m.max_row_id,
+    }
+
+
+@lru_cache(maxsize=KEPT_LINES)
+def _encoded_line(manifest: ManifestFile) -> bytes:
+    return avro.encoded(parsed("list"), _line(manifest))
+
+
+@cache
+def _list_header(compression: str) -> bytes:
+    return avro.write_records(parsed("list"), (), compression=compression)
 
 
 def encode_index_manifest(

@@ -20,6 +20,7 @@ from typing import Any
 import pyarrow as pa
 
 from ...core.avro.checksum import NO_CHECKSUM, place_of
+from ...core.avro.records import long_bytes
 from ...core.errors import Unsupported
 from ..projection.plan import ProjectionPlan
 from .data_source import BATCH_ROWS, DataSource
@@ -137,20 +138,6 @@ def check_checksum(source: DataSource) -> None:
             part = bytes(opened.read(_BUFFER_BYTES))
         if said != f"{found:08x}":
             raise ValueError("its bytes do not have the checksum in its header")
-
-
-def long_bytes(number: int) -> bytes:
-    """A count in Avro's encoding.
-
-    >>> long_bytes(64)
-    b'\\x80\\x01'
-    """
-    number <<= 1
-    out = bytearray()
-    while number > 127:
-        out.append(number & 127 | 128)
-        number >>= 7
-    return bytes((*out, number))
 
 
 class _PlainSchema:

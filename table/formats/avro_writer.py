@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from ...core.avro.checksum import KEY, NO_CHECKSUM, with_checksum
+from ...core.avro.records import long_bytes
 from ...core.errors import Unsupported
 from ...core.rows.types import (
     STRING_ROOTS,
@@ -35,7 +36,6 @@ from ...core.rows.types import (
 from ...core.rows.values import root_of
 from ...core.typed import assert_never
 from ..projection.physical import list_of, map_of, struct_of
-from .avro_reader import long_bytes
 
 CODECS = {
     "zstd": "zstandard",

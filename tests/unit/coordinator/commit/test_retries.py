@@ -133,7 +133,7 @@ def test_a_writer_that_met_others_leaves_them_their_turns() -> None:
     writer._committer = Committer(store, writer.paths, made, around=around)
     store.put_if_absent = overtaken  # type: ignore[method-assign]
     assert writer.append(a_row).attempts == 3
-    assert slept == [0.001, 0.002], "before each new attempt, as long as the policy says; not at all before the first one"
+    assert slept == [0.001, 0.002], "before each new attempt, as the policy says; not at all before the first"
     crowd = writer.committer._knows.crowd
     assert (crowd.size, crowd.met_at_s) == (2.0, clock[0])
     assert crowd.attempt_s == 0.0, "of the last attempt"
