@@ -23,6 +23,7 @@ from ..protocol.effects import Effect, Outcome
 from ..protocol.events import Event
 from ..protocol.machine import CommitState, step
 from ..watching.observe import Watch
+from .attempt import MetadataFile
 from .retries import RetryPolicy
 from .rider import Rider
 from .run import CommitRun
@@ -176,7 +177,7 @@ class Driver:
         pieces = SideBySide()
         for effect in effects:
             files, answer = self.run.uploads(effect)
-            pieces.add([partial(self.run.write, file) for file in files], effect, partial(events.append, answer))
+            pieces.add([partial(self._put, file) for file in files], effect, partial(events.append, answer))
         newest = self.run.settler.newest_schema
         if newest.is_due:
             pieces.add([newest.look], "the look at the newest schema", lambda: None)
@@ -184,6 +185,9 @@ class Driver:
         if pieces.failure is not None:
             events.clear()
             events.append(ev.UploadFailed(*pieces.failure))
+
+    def _put(self, file: MetadataFile) -> None:
+        self.run.write(file)
 
     def _await_retry(self, effect: do.AwaitRetry) -> Event:
         elapsed_s = self.run.around.monotonic_s() - self._began
