@@ -427,7 +427,7 @@ class Timeline:
 
         todo = list(manifests)
         if sum(m.num_added_files + m.num_deleted_files for m in todo) < COLUMNS_FROM:
-            return list(self.parallel(self.entries_of, todo))
+            return [self.entries_of(m) for m in todo] if self._is_near else list(self.parallel(self.entries_of, todo))
         names = [m.file_name for m in todo]
         return list(decode_manifests(list(zip(names, self.parallel(self._manifest, todo), strict=True))))
 

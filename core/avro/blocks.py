@@ -136,6 +136,8 @@ def _header(data: bytes) -> tuple[dict[bytes, bytes], int]:
 
 def _split(data: bytes, at: int, codec: bytes) -> Iterator[tuple[int, StoredBlock]]:
     sync = data[at : at + _SYNC_BYTES]
+    if len(sync) < _SYNC_BYTES:
+        raise Irregular("the header is cut off")
     at += _SYNC_BYTES
     while at < len(data):
         count, at = _long(data, at)
