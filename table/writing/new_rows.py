@@ -86,9 +86,9 @@ class NewRows:
             renumberer.abandon()
 
     def _begun(self, replaces: bool, whole: bool) -> TableWriter:
-        check_writable(self._schema, keyed=True)
         numbers, placement = no_numbers, None
         if self._schema.primary_keys:
+            check_writable(self._schema, keyed=True)  # before the table's numbers are read; all others check as they begin
             self._numbers = self._committer.base_numbers()
             numbers, placement = self._numbers.largest, self._placement(self._numbers, replaces, whole)
         return TableWriter(
