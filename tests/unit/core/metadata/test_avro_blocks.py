@@ -7,7 +7,7 @@ import zlib
 import pytest
 from backports import zstd
 
-from lakelatch.core.avro.blocks import Irregular, StoredBlock, joined
+from lakelatch.core.avro.blocks import MAGIC, Irregular, StoredBlock, blocks_of, joined
 
 ZSTD = b"zstandard"
 TEXTS = [b"abc" * 100, b"", b"x", bytes(range(256)) * 7]
@@ -82,3 +82,12 @@ def test_damaged_blocks_are_refused(codec: bytes) -> None:
 def test_several_frames_in_one_block_are_not_read_as_the_first_alone() -> None:
     with pytest.raises(Irregular):
         joined([StoredBlock(told(b"abc" * 100) + told(b"defg" * 100), ZSTD)], b"")
+
+
+@pytest.mark.parametrize("kept", [0, 1, 15])
+def test_a_container_that_ends_within_the_mark_of_its_header_is_damaged(kept: int) -> None:
+    """It would be taken for one without records, and the rows of its files would be missing."""
+    header = MAGIC + b"\x02\x16avro.schema\x04{}\0"
+    assert list(blocks_of(header + b"m" * 16)[1]) == []
+    with pytest.raises(Irregular, match="cut off"):
+        list(blocks_of(header + b"m" * kept)[1])
