@@ -88,7 +88,9 @@ class NewRows:
     def _begun(self, replaces: bool, whole: bool) -> TableWriter:
         numbers, placement = no_numbers, None
         if self._schema.primary_keys:
-            check_writable(self._schema, keyed=True)  # before the table's numbers are read; all others check as they begin
+            check_writable(
+                self._schema, keyed=True
+            )  # before the table's numbers are read; all others check as they begin
             self._numbers = self._committer.base_numbers()
             numbers, placement = self._numbers.largest, self._placement(self._numbers, replaces, whole)
         return TableWriter(
