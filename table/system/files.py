@@ -68,7 +68,7 @@ PLAIN = {
     "write_cols": "write_cols",
 }
 _CHEAP = ("partition", "bucket", "level")
-_SOURCES = pa.array(["APPEND", "COMPACT"])
+_SOURCES = ("APPEND", "COMPACT")
 
 
 def _files(view: View, wanted: Wanted) -> Rows:
@@ -100,7 +100,7 @@ class _FileTexts:
             "null_value_counts": self._null_counts,
             "min_value_stats": lambda files: self._bounds(files, "min_values"),
             "max_value_stats": lambda files: self._bounds(files, "max_values"),
-            "file_source": lambda files: _SOURCES.take(files.column("file_source")),
+            "file_source": lambda files: pa.array(_SOURCES).take(files.column("file_source")),
         }
 
     def table(self, files: FileColumns, fields: list[Field]) -> pa.Table:

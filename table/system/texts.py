@@ -31,7 +31,6 @@ from ...core.rows.types import (
 )
 from ...core.typed import Array
 
-_NULL = pa.scalar("null")
 _NOT_BOUNDED = ("VARIANT", "BLOB", "GEOMETRY", "GEOGRAPHY")
 _HASH_BITS = 0xFFFFFFFF
 
@@ -193,7 +192,7 @@ def _joined(begin: str, parts: Sequence[tuple[str, pa.Array]], end: str, size: i
     """`begin`, then each part after its label, with commas between, then `end`."""
     pieces: list[Any] = []
     for number, (label, texts) in enumerate(parts):
-        pieces += [(", " if number else begin) + label, pc.fill_null(texts, _NULL)]
+        pieces += [(", " if number else begin) + label, pc.fill_null(texts, "null")]
     if not pieces:
         return pa.repeat(pa.scalar(begin + end), size)
     return pc.binary_join_element_wise(*pieces, end, "")
