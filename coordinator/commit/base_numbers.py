@@ -97,7 +97,7 @@ class BaseNumbers:
         is_fresh = known is not None and known.is_fresh(now_ms, self._schema.options.get(opt.SNAPSHOT_TIME_RETAINED))
         listed = [] if is_fresh else self._timeline.schema_ids()
         schema_id = max(self._schema.id, named, *listed, known.schema_id if known is not None else 0)
-        if known is not None and known.ref == ref_of(latest):
+        if known is not None and known.ref == ref_of(latest) and not known.unread:
             manifests = known.manifests
         else:
             manifests = self._timeline.manifests(latest) if latest is not None else ()

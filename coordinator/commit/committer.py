@@ -222,19 +222,35 @@ class Committer:
                 raise missing(key, what="the table's schema ") from None
             probe(self.store, key, data, made_again=lambda: timeline.take_back_schema(self.schema.id))
 
-    def lookup(self, commit_user: str, identifier: int) -> Receipt | None:
-        """The receipt of an identity that landed before, or None. Reads the store."""
+    def lookup(self, commit_user: str, identifier: int, *, commits_next: bool = False) -> Receipt | None:
+        """The receipt of an identity that landed before, or None. Reads the store.
+
+        Args:
+            commits_next: the commit of this identity follows at once, and builds on the snapshot that was found here, so that
+                nothing is looked for twice. It looks the identity up through that very base again.
+        """
         timeline = self._timeline(self.store)
         with TimeBudget(self._policy.timeout_ms, self._around).preparing():
-            latest = timeline.latest()
+            base = self._looked_at(timeline, commits_next)
+            latest = base.snapshot
             last = recall(commit_user, latest, timeline, self._knows.identities).last
             if last is None or last[0] != identifier:
+                if commits_next:
+                    self._knows.newest.learn(base)
                 return None
             refuse_fork(timeline, latest)
             landed = timeline.find(last[1].id)
             if landed is not None:
                 follow_landed(timeline, last[1], self._around, landed)
             return self._replay_receipt(last[1], commit_user, identifier, landed)
+
+    def _looked_at(self, timeline: Timeline, commits_next: bool) -> Base:
+        """The newest snapshot; its manifests are not read, and the newest schema is looked for only if a commit follows."""
+        now_ms = self._around.now_ms
+        look, ids = timeline.both(timeline.look, timeline.schema_ids) if commits_next else (timeline.look(), [])
+        named = look.snapshot.schema_id if look.snapshot is not None else 0
+        schema_id = max(self.schema.id, named, *ids)
+        return Base(look.snapshot, (), schema_id, now_ms, look.unhinted, unread=look.snapshot is not None)
 
     def hash_indexes(self) -> HashIndexes:
         """The indexes of the table's dynamic buckets, by which new keys get their buckets.
@@ -252,7 +268,7 @@ class Committer:
         partitions; None if none is known. Reads only manifests that this committer has neither written nor read.
         """
         base = self._knows.newest.get()
-        if base is None or base.snapshot is None:
+        if base is None or base.snapshot is None or base.unread:
             return None
         timeline, fields = self._timeline(self.store), codec_of(self.schema).fields
         found = self._knows.buckets.of(

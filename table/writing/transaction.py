@@ -63,6 +63,7 @@ class Transaction:
         newest_schema: a schema newer than the committer's is a conflict, because the caller can write the rows again.
         written: called after the commit with the buckets that this process wrote files into. It must not raise.
         lookups: what must be read of the table's rows; without it, keys across partitions cannot be written.
+        written_before: all files were written before the block begins, so that its look at the table serves the commit, too.
     """
 
     def __init__(
@@ -80,12 +81,13 @@ class Transaction:
         newest_schema: bool = False,
         written: Callable[[frozenset[PartitionBucket]], None] | None = None,
         lookups: KeyLookups | None = None,
+        written_before: bool = False,
     ) -> None:
         check_identity(commit_user, identifier)
         self._committer, self._timeline = committer, timeline
         self._store, self._schema = committer.store, committer.schema
         self._user = commit_user or fresh_user or new_commit_user(committer.schema)
-        self._identifier = identifier
+        self._identifier, self._written_before = identifier, written_before
         self._isolation, self._properties, self._watermark_ms = isolation, properties, watermark_ms
         self._group = group
         self._newest_schema, self._tell_written, self._lookups = newest_schema, written, lookups
@@ -271,7 +273,7 @@ class Transaction:
 
     def __enter__(self) -> Transaction:
         if self._identifier is not None:
-            self._receipt = self._committer.lookup(self._user, self._identifier)
+            self._receipt = self._committer.lookup(self._user, self._identifier, commits_next=self._written_before)
             self._replayed = self._receipt is not None
         return self
 

@@ -30,6 +30,8 @@ from lakelatch.core.metadata.snapshot import parse_snapshot
 from lakelatch.core.rows.arrow import from_arrow_schema
 from lakelatch.table.table import Table
 from lakelatch.table.writing.beginning import Beginning
+from lakelatch.table.writing.transaction import Transaction
+from lakelatch.table.writing.writer import TableWriter
 
 FIELDS = pa.schema([("p", pa.string()), ("v", pa.int64())])
 NOON = 2_000_000_000_000
@@ -342,6 +344,23 @@ def append_of_a_new_user(world: World) -> str:
     return world.cost_of(lambda: table.append(rows("a", 1), commit_user="new", identifier=1), table)
 
 
+def append_of_files_that_were_written_before(world: World) -> str:
+    """A batch of a stream: what is found when its identity is looked up is what the commit builds on."""
+    world.fill(4)
+    table = world.opened()
+    writer = TableWriter(table.store, table.schema, "task-0", travelling=False)
+    writer.write(rows("a", 1))
+    messages = writer.finish()
+
+    def commit() -> None:
+        identity = {"commit_user": "query", "identifier": 1}
+        options: Any = {"isolation": "snapshot", "properties": {}, "written_before": True, **identity}
+        with Transaction(table.committer, table.timeline, **options) as tx:
+            tx.append_messages(messages)
+
+    return world.cost_of(commit, table)
+
+
 def append_of_a_new_user_above_foreign_commits(world: World) -> str:
     """Nothing in them records which users committed before, so they are read themselves, as far as needed."""
     world.fill(30)
@@ -581,6 +600,9 @@ EXPECTED: dict[Callable[[World], str], str] = {
     append_of_a_new_user: (
         "create snapshot, 2 get list, 3 get snapshot, list schemas, 2 list snapshots, put LATEST, put data, 2 "
         "put list, put manifest"
+    ),
+    append_of_files_that_were_written_before: (
+        "create snapshot, 2 get list, 2 get snapshot, list schemas, list snapshots, put LATEST, 2 put list, put manifest"
     ),
     append_of_a_new_user_above_foreign_commits: (
         "create snapshot, 2 get list, 30 get manifest, 32 get snapshot, list schemas, 2 list snapshots, put LATEST, "

@@ -196,6 +196,32 @@ def test_an_identity_is_looked_up_with_its_receipt() -> None:
     assert world.mine.lookup("nobody", 3) is None
 
 
+def test_the_look_for_an_identity_serves_the_commit_that_follows() -> None:
+    """Also if the newest schema is not the committer's, and if others commit in between, with another identity or the same."""
+    world = World()
+    world.append("a1")
+    world.inner.put("schema/schema-1", replace(world.schema, id=1).to_json())
+    first = world.committer()
+    assert first.lookup("etl", 1, commits_next=True) is None
+    assert first.landed(set()) is None, "its manifests were not read yet"
+    assert first.commit(world.request("a2", commit_user="etl", identifier=1)).attempts == 1
+    timeline = world.mine._timeline(world.store)
+    landed = timeline.snapshot(2)
+    assert (landed.schema_id, landed.total_record_count) == (1, 2 * 5)
+
+    second = world.committer()
+    assert second.lookup("etl", 2, commits_next=True) is None
+    world.append("a3", commit_user="other", identifier=1)
+    assert second.commit(world.request("a4", commit_user="etl", identifier=2)).attempts == 2
+    assert timeline.snapshot(4).total_record_count == 4 * 5
+
+    third = world.committer()
+    assert third.lookup("etl", 3, commits_next=True) is None
+    world.committer().commit(world.request("a5", commit_user="etl", identifier=3))
+    again = third.commit(world.request("a6", commit_user="etl", identifier=3))
+    assert (again.replayed, again.snapshot_id, timeline.latest()) == (True, 5, timeline.snapshot(5))
+
+
 def test_the_receipt_of_an_expired_snapshot_says_what_is_still_known() -> None:
     """Its file is gone, or another has its name: the kind is that of most commits."""
     world = World()
