@@ -1,6 +1,7 @@
 """A Python worker daemon that makes Spark's tasks cheaper: workers are forked with everything imported.
 
-Owns: what the daemon's process does before it forks. Must not know: anything else of lakelatch.
+Owns: what the daemon's process does before it forks, and what a process that plans and commits batches does once. Must not
+know: anything else of lakelatch.
 
 A worker that Spark's own daemon has forked imports pyarrow, pandas and lakelatch itself, which takes more than a second of CPU
 in each new worker. This daemon imports them once. Before each task Spark 4.1 also invalidates Python's import caches. Python
@@ -13,16 +14,23 @@ imported before the fork is left out of that. To use it::
 
 Set this before the session starts; lakelatch must be importable on the executors. Files that `addPyFile` adds later are
 still found, because only archives that have already been read are kept.
+
+The processes in which Spark plans and commits the batches of a stream are always those of Spark's own daemon, and serve one
+batch after another. `spare` keeps both costs from being paid for each batch there (decision 79).
 """
 
 from __future__ import annotations
 
 import gc
 import importlib
+import os
 import zipimport
 from contextlib import suppress
 from typing import Any
 
+OF_WORKERS = ("PYTHON_WORKER_FACTORY_", "PYTHON_UNIX_DOMAIN_")
+"""How the variables begin that Spark sets in the processes that it starts, and nowhere else."""
+_SPARED: list[int] = []
 OF_EVERY_WORKER = ("pandas", "pyarrow.parquet", "pyspark.sql.pandas.serializers", "lakelatch.spark.source")
 
 
@@ -45,6 +53,19 @@ def import_once() -> None:
         with suppress(ImportError):
             importlib.import_module(name)
     gc.enable()
+    gc.freeze()
+
+
+def spare() -> None:
+    """Make the later batches of this process cheaper, once its first one has imported what they need.
+
+    Does nothing outside of the processes that Spark starts.
+    """
+    if _SPARED or not any(name.startswith(OF_WORKERS) for name in os.environ):
+        return
+    _SPARED.append(os.getpid())
+    keep_archives()
+    gc.collect()
     gc.freeze()
 
 

@@ -110,6 +110,7 @@ class TableSourceWriter(Carried, DataSourceArrowWriter):
             properties=self._options.properties,
             group=self._options.group,
             fresh_user=self._user,
+            written_before=True,
         )
         with transaction as tx:
             if self._overwrite:

@@ -18,10 +18,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from ..core.errors import LakelatchError
+from .daemon import OF_WORKERS
 
 HIDE_TRACEBACK = "SPARK_HIDE_TRACEBACK"
 """Spark's variable for the setting `spark.sql.execution.pyspark.udf.hideTraceback.enabled`."""
-_OF_WORKERS = ("PYTHON_WORKER_FACTORY_", "PYTHON_UNIX_DOMAIN_")
 _LOG = logging.getLogger("lakelatch.spark")
 
 
@@ -31,7 +31,7 @@ def one_sentence() -> Iterator[None]:
     try:
         yield
     except LakelatchError:
-        if any(name.startswith(_OF_WORKERS) for name in os.environ):
+        if any(name.startswith(OF_WORKERS) for name in os.environ):
             _LOG.debug("a task of lakelatch failed", exc_info=True)
             os.environ[HIDE_TRACEBACK] = "1"
         raise

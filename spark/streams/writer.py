@@ -35,6 +35,7 @@ from ...table.table import Table
 from ...table.writing.beginning import Beginning
 from ...table.writing.transaction import Transaction
 from ...table.writing.writer import keys_of
+from ..daemon import spare
 from ..rows.numbering import Numbering
 from ..shipping import Carried
 from ..source_options import SourceOptions
@@ -98,8 +99,10 @@ class StreamSourceWriter(Carried, DataSourceStreamArrowWriter):
         self._task = task
 
     def __reduce__(self) -> tuple[Any, ...]:
-        with one_sentence():
-            self._prepare()
+        if self._task is None:  # Spark pickles the writer twice, with the tasks and alone
+            with one_sentence():
+                self._prepare()
+            spare()
         return super().__reduce__()
 
     @one_sentence()
@@ -125,6 +128,7 @@ class StreamSourceWriter(Carried, DataSourceStreamArrowWriter):
             isolation=self._options.isolation,
             properties=self._options.properties,
             group=self._options.group,
+            written_before=True,
         )
         with transaction as tx:
             if self._overwrite and self._options.overwrite_mode == "dynamic" and table.schema.partition_keys:
@@ -138,6 +142,7 @@ class StreamSourceWriter(Carried, DataSourceStreamArrowWriter):
         table.committer.settle()
         _LOG.info("%s", tx.receipt)
         report_batch(written(fixed_url(table.store), batchId, tx.receipt, given))
+        spare()
 
     @one_sentence()
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name

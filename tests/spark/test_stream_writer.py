@@ -77,6 +77,18 @@ def data_files(table: ll.Table) -> int:
     return len(list(Path(table.url).rglob("data-*")))
 
 
+def test_a_batch_looks_at_the_table_once_however_often_spark_pickles_its_writer(
+    table: ll.Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spark 4.1 pickles it twice: with the tasks, and alone. The tasks of both have one name."""
+    opened: list[str] = []
+    real = SourceOptions.table
+    monkeypatch.setattr(SourceOptions, "table", lambda self: opened.append(self.url) or real(self))
+    writer = Query(table.url).writer()
+    jobs = {pickle.loads(cloudpickle.dumps(writer))._task.job for _ in range(2)}
+    assert (len(opened), len(jobs)) == (1, 1)
+
+
 def test_a_repeated_batch_lands_once_and_its_files_are_deleted(table: ll.Table) -> None:
     """Spark repeats the last batch if it did not note that it landed; beside other queries with the same numbers."""
     one, other = Query(table.url), Query(table.url, "q-2")

@@ -341,3 +341,31 @@ def test_a_daemon_imports_what_workers_need_and_they_do_not_walk_it_after_each_t
     imported, enabled, left_out, walked = done.stdout.split()
     assert (imported, enabled) == ("True", "True")
     assert int(left_out) > 50_000 > 1_000 > int(walked)
+
+
+def test_a_process_that_plans_and_commits_pays_for_its_imports_once() -> None:
+    """Spark invalidates the caches of archives before each batch, and collects garbage after it, in each of these processes."""
+    code = (
+        "import gc, zipimport; from lakelatch.spark.daemon import spare; import lakelatch.spark.source as source; "
+        "before = zipimport.zipimporter.invalidate_caches; spare(); "
+        "first = gc.get_freeze_count(); kept = zipimport.zipimporter.invalidate_caches is not before; "
+        "more = [[] for _ in range(5000)]; spare(); print(kept, first, gc.get_freeze_count() == first)"
+    )
+
+    def said(**variables: str) -> list[str]:
+        environment = {**os.environ, **variables}
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment)
+        return done.stdout.split()
+
+    kept, frozen, once = said(PYTHON_WORKER_FACTORY_SECRET="x")
+    assert (kept, once) == ("True", "True")
+    assert int(frozen) > 50_000
+    assert said() == ["False", "0", "True"], "a user's own process is left as it is"
+
+
+def test_importing_the_data_source_does_not_import_pandas() -> None:
+    """Each process in which Spark plans or commits imports the data source: pandas would cost a third more CPU there."""
+    code = "import sys, pyspark.sql.datasource as d; had = 'pandas' in sys.modules; import lakelatch.spark.source; "
+    code += "print(had or 'pandas' not in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["True"]
