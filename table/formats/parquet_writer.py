@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
+from inspect import signature
 from typing import Any
 
 import pyarrow as pa
@@ -31,6 +32,13 @@ CODECS = {
     "lz4_raw": "lz4",
 }
 """The codecs that pyarrow writes and Apache Paimon reads. Both call LZ4 without Hadoop's framing LZ4_RAW."""
+_PAGES = (
+    {"max_rows_per_page": 1 << 17} if "max_rows_per_page" in signature(pq.ParquetWriter.__init__).parameters else {}
+)
+"""Pages end at 1 MiB, as in all versions of Arrow. New ones also end them at 20,000 rows, unless they are told otherwise: that
+helps readers that find single rows by an index of pages, which our files do not have, and zstd finds fewer repetitions in such
+short pages: files of numbers and names were 5 % larger for the same CPU.
+"""
 _FLOATS = ("FLOAT", "DOUBLE")
 _FIXED = "FIXED_LEN_BYTE_ARRAY"
 _KEPT_FORMS = 64
@@ -80,6 +88,7 @@ class ParquetForm:
             use_dictionary=[path for path in self.dictionaries if path not in overflowing],
             store_decimal_as_integer=True,
             store_schema=False,
+            **_PAGES,
             write_page_checksum=True,  # in a comparison of fourteen files each way the cost was within the noise
         )
 
