@@ -83,7 +83,7 @@ def measured(spark: Any, url: str, options: dict[str, Any], queries: int, given:
     """One line of the table."""
     schema = ll.Schema([("timestamp", "TIMESTAMP(6) WITH LOCAL TIME ZONE"), ("value", "BIGINT")])
     table = ll.create_table(url, schema, storage_options=options)
-    reader, folder = Reader(table), Path(tempfile.mkdtemp())
+    folder = Path(tempfile.mkdtemp())
     running: list[Any] = []
     try:
         for number in range(queries):
@@ -93,6 +93,7 @@ def measured(spark: Any, url: str, options: dict[str, Any], queries: int, given:
             running.append(writer.option("checkpointLocation", str(folder / str(number))).start(url))
         wait_for_batches(running, given.first_s)
         before, batches = table.snapshots(), -landed_batches(running)
+        reader = Reader(table)
         reader.start()
         time.sleep(given.seconds)
         rows, landed, seen = reader.rows, list(reader.landed), list(reader.seen)
