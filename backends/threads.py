@@ -251,7 +251,8 @@ class _Living(Generic[T]):
 
     def add(self, item: T) -> None:
         if len(self._known) >= self._sweep_at:
-            for key, known in list(self._known.items()):
+            # A copy, because garbage may be collected while tuples are made, and other threads go on then.
+            for key, known in self._known.copy().items():
                 if known() is None and self._known.get(key) is known:
                     del self._known[key]
             self._sweep_at = 2 * len(self._known) + _MANY
@@ -261,7 +262,7 @@ class _Living(Generic[T]):
         self._known = {}
 
     def __iter__(self) -> Iterator[T]:
-        held = [known() for known in list(self._known.values())]
+        held = [known() for known in self._known.copy().values()]
         return iter([item for item in held if item is not None])
 
 

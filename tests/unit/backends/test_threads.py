@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import threading
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ import pytest
 from lakelatch.backends import threads
 from lakelatch.backends.deadline import answered_within, left_s
 from lakelatch.backends.object_store import Patience
-from lakelatch.backends.threads import LoopThreads, PerProcess, Threads, forked_lock, this_process
+from lakelatch.backends.threads import LoopThreads, PerProcess, Threads, _Living, forked_lock, this_process
 from lakelatch.core.errors import InvalidArgument
 from lakelatch.table.reading.read_ahead import in_order
 
@@ -327,3 +328,39 @@ def test_a_connection_looks_up_names_while_the_interpreter_ends(tmp_path: Path) 
     command = [sys.executable, "-c", ask]
     asked = subprocess.run(command, check=False, cwd=tmp_path, capture_output=True, text=True, timeout=30)
     assert (asked.returncode, asked.stdout, asked.stderr) == (0, "looked up\n", "")
+
+
+class Item:
+    """Something that can be remembered."""
+
+
+def test_dead_objects_are_left_out_while_others_are_remembered() -> None:
+    """A collection of garbage may come in between, whose finalizers and other threads remember more objects."""
+    living, held = _Living[Item](), [Item() for _ in range(3000)]
+
+    class Late:
+        def __init__(self) -> None:
+            self.itself = self
+
+        def __del__(self) -> None:
+            held.append(Item())
+            living._known[id(held[-1])] = weakref.ref(held[-1])
+
+    for item in held:
+        living.add(item)
+    living._sweep_at = 0
+    gc.collect()
+    gc.disable()
+    before = gc.get_threshold()
+    try:
+        garbage = [Late() for _ in range(50)]
+        del garbage
+        gc.set_threshold(100, 1, 1)
+        gc.enable()
+        living.add(held[0])
+    finally:
+        gc.set_threshold(*before)
+        gc.enable()
+    gc.collect()
+    assert len(held) == 3050
+    assert set(map(id, living)) == set(map(id, held))
