@@ -90,7 +90,7 @@ def newest_rows(rules: MergeRules, column: ColumnOf) -> Array:
     """Whether each row is the newest of its key, where rows of one key are known to come oldest first. Needs only the keys.
 
     >>> from ...core.rows.types import AtomicType
-    >>> rules = MergeRules("deduplicate", (Field(0, "id", AtomicType("INT")),))
+    >>> rules = MergeRules("deduplicate", (Field(0, "id", AtomicType("INT")),), ("id",))
     >>> newest_rows(rules, {"id": pa.array([1, 3, 1, 2])}.__getitem__).tolist()
     [False, True, True, True]
     """
