@@ -72,6 +72,11 @@ BENCHMARKS = (
         "--files 100000 --times 1", "--files 1000000 --times 3",
     ),
     Benchmark(
+        "rows", "Many rows in Python",
+        "Beside delta-rs, both with their defaults; fsync is off, as delta-rs never does it.",
+        "--rows 1000000", "--rows 10000000",
+    ),
+    Benchmark(
         "system_tables", "System tables of a table of many files",
         "The memory that a read takes beside what the process had before.",
         "--files 50000", "--files 1000000",
