@@ -11,6 +11,7 @@ from typing import Any
 from ..coordinator.commit import rider, run
 from ..coordinator.commit.group import Group
 from ..coordinator.identities.recall import Recalled
+from ..coordinator.intents import shelf
 from ..coordinator.intents.intent import Intent, Leader
 from ..coordinator.intents.window import Closed, StillOpen, look_for
 from ..coordinator.journal.lines import BoundJournal
@@ -60,10 +61,10 @@ def _forgets_who_landed(self: Leader, waiting: Any) -> Any:
     return _choose(replace(self, base=replace(self.base, properties=nobody)), waiting)
 
 
-def _keeps_riders(self: Group, effect: Any, base: Any, timeline: Any) -> Any:
+def _keeps_riders(self: Group, *given: Any) -> Any:
     """A leader that lost takes the riders of its last attempt along."""
     before = self.__dict__.setdefault("first riders", ())
-    answer = _choose_riders(self, effect, base, timeline)
+    answer = _choose_riders(self, *given)
     self.riders = self.__dict__["first riders"] = before or self.riders
     return answer
 
@@ -181,7 +182,7 @@ GROUPS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "a leader does not look into its base",
-        lambda: [(Leader, "choose", _forgets_who_landed)],
+        lambda: [(Leader, "choose", _forgets_who_landed), (shelf, "carried_by", lambda base: ())],
         (worlds.ridden(0), worlds.ridden(0, 2)),
     ),
     Mutant(

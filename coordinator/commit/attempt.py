@@ -49,6 +49,9 @@ class MetadataFile:
     data: bytes
 
 
+NO_LIST_YET = MetadataFile("", "", b"")
+
+
 @dataclass
 class FileNames:
     """Names of one commit's metadata files: its uuid, and a counter per kind (format/snapshot §1)."""
@@ -144,7 +147,7 @@ class Delta:
     """The delta manifests of a commit and their list, reused by later attempts as long as the entries stay the same.
 
     Attributes:
-        lines: the manifests as the list names them.
+        lines: the manifests as the list names them; the list has no name before it is to be written.
         files: the files of those manifests that are the commit's own, whose lines come first.
         changelog: the manifests of changelog files and their list, if there are any.
         riders: the intents whose manifests are listed as well.
@@ -171,6 +174,12 @@ class Delta:
     def names(self) -> tuple[str, ...]:
         """The names of its manifests and its list."""
         return (*(file.name for file in self.files), self.list.name)
+
+    @staticmethod
+    def unlisted(entries: tuple[ManifestEntry, ...], writer: MetadataWriter) -> Delta:
+        """The manifests for some entries, which no list names yet; they are not written yet."""
+        made = writer.manifests(entries)
+        return Delta(entries, tuple(line for line, _ in made), tuple(file for _, file in made), NO_LIST_YET)
 
     @staticmethod
     def of(entries: tuple[ManifestEntry, ...], writer: MetadataWriter, riders: tuple[Intent, ...] = ()) -> Delta:

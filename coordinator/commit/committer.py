@@ -29,6 +29,7 @@ from ..history.base import Base
 from ..history.lineage import refuse_fork
 from ..history.timeline import Timeline
 from ..identities.recall import recall
+from ..intents import shelf
 from ..intents.window import Window
 from ..journal.lines import BoundJournal, Journal, MemoryJournal, address_of
 from ..outcome.resolution import Case, Resolution, await_answer, resolved
@@ -118,13 +119,27 @@ class Committer:
                 elapsed_ms = (self._around.monotonic_s() - began) * 1000
                 seen.ended(outcome, driver.state.attempt)
                 self._learn(run, outcome)
-                self._knows.crowd.observe(run.others_met, driver.attempt_s, self._around.monotonic_s())
+                others, crowd = max(run.others_met, run.group.company), self._knows.crowd
+                looks = rides and not others and crowd.may_be_unseen(began, self._around.monotonic_s())
+                crowd.observe(others, driver.attempt_s, self._around.monotonic_s())
                 answer = self._answer(driver, outcome, driver.state.attempt, metered, elapsed_ms)
         if isinstance(answer, LakelatchError):
             raise answer
         if not answer.replayed:
             self._upkeep.due()
+        if looks:
+            self._aside.submit(self._look_for_others, driver.attempt_s)
         return answer
+
+    def _look_for_others(self, attempt_s: float) -> None:
+        """After the commit of a writer that commits again and again and always wins: does anybody ask to be carried?
+
+        It would not find out otherwise, because its commits take fewer requests in sequence than theirs.
+        """
+        base = self._knows.newest.get()
+        if base is not None and base.snapshot is not None:
+            asking = shelf.asking(self._timeline(self.store), base.snapshot, self._around.wall_ms)
+            self._knows.crowd.observe(asking, attempt_s, self._around.monotonic_s())
 
     def finish(self, rider: Rider) -> Resolution:
         """Land the append of a writer that is gone, or lose both snapshots that its intent is open for (decision 71).
@@ -297,7 +312,7 @@ class Committer:
     # ------------------------------------------------------------------------------------------------------- between
 
     def _learn(self, run: CommitRun, outcome: Outcome) -> None:
-        if isinstance(outcome, do.Committed) and not outcome.replayed and run.group.aboard is None:
+        if isinstance(outcome, do.Committed) and not outcome.replayed:
             self._knows.newest.learn(run.next_base())
         else:
             self._knows.newest.forget()

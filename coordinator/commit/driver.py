@@ -14,6 +14,7 @@ from collections.abc import Callable
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from functools import partial
+from typing import TypeAlias
 
 from ...core.typed import assert_never
 from ..journal.lines import BoundJournal
@@ -30,6 +31,8 @@ from .run import CommitRun
 from .side_by_side import SideBySide
 from .time_budget import TimeBudget
 
+Upload: TypeAlias = do.UploadData | do.WriteManifests | do.WriteBaseList | do.WriteDeltaList
+UPLOADS = (do.UploadData, do.WriteManifests, do.WriteBaseList, do.WriteDeltaList)
 _SPENT = "the time budget of the commit is spent"
 
 
@@ -103,7 +106,7 @@ class Driver:
 
     def _carry_out(self, effects: tuple[Effect, ...], events: deque[Event]) -> None:
         """Carry out effects that arrived together: uploads side by side, the others in order. Queues their events."""
-        uploads = [e for e in effects if isinstance(e, (do.UploadData, do.WriteBaseList, do.WriteDeltaList))]
+        uploads = [e for e in effects if isinstance(e, UPLOADS)]
         if uploads:
             self._upload(uploads, events)
         for effect in effects:
@@ -136,6 +139,7 @@ class Driver:
                 return run.group.wait_for_carrier(base, run.timeline)
             case (
                 do.UploadData()
+                | do.WriteManifests()
                 | do.WriteBaseList()
                 | do.WriteDeltaList()
                 | do.WriteHint()
@@ -167,9 +171,7 @@ class Driver:
                 case _:
                     assert_never(effect)
 
-    def _upload(
-        self, effects: list[do.UploadData | do.WriteBaseList | do.WriteDeltaList], events: deque[Event]
-    ) -> None:
+    def _upload(self, effects: list[Upload], events: deque[Event]) -> None:
         """Write the files of all effects at once. The first failure ends the attempt, after waiting for the other uploads.
 
         A commit that depends on the newest schema looks for it at the same time.

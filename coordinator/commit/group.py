@@ -8,6 +8,7 @@ that it publishes on. Nothing of a rider is deleted by its leader.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from ...backends.store import ObjectInfo
@@ -34,8 +35,10 @@ from .request import CommitRequest, KeyedRows, RepeatableRequest
 
 MERGING_SHARE = 0.1
 """The share of the commits that begin a merge of manifests, while others commit beside them."""
+PAUSE = 0.5
+"""Between two looks for the next snapshot a rider waits this share of a round trip to the store …"""
 LONGEST_PAUSE_S = 2.0
-"""A rider looks for the next snapshot every two round trips to the store, and after this time at the latest."""
+"""… which counts as this long at most."""
 
 
 def has_riders(schema: TableSchema) -> bool:
@@ -75,7 +78,7 @@ class Group:
         crowded: other writers are committing, so the known base is probably outdated, and it is worth looking for riders.
         intent: its intent that may still be carried; None if there is none.
         riders: the intents that the current attempt carries.
-        met: the snapshot that came while the commit waited.
+        met: the snapshot that came while the commit waited; `met_ms`: when it was asked for.
         aboard: the snapshot that carries it.
         asked: whether it has ever registered an intent, so that its snapshot has to name it.
     """
@@ -89,6 +92,7 @@ class Group:
     intent: Intent | None = None
     riders: tuple[Intent, ...] = ()
     met: Snapshot | None = None
+    met_ms: float = 0.0
     aboard: Snapshot | None = None
     asked: bool = False
     round_trip_s: float = 0.0
@@ -140,27 +144,36 @@ class Group:
         self.round_trip_s = min(LONGEST_PAUSE_S, self.around.monotonic_s() - began_s)
         return ev.IntentRegistered(doubt or "")
 
-    def choose(self, effect: do.ChooseRiders, base: Snapshot, timeline: Timeline) -> Event:
-        """Look at the intents of others: does this commit lead, and whom does it carry?"""
+    def choose(
+        self, effect: do.ChooseRiders, base: Snapshot, timeline: Timeline, prepare: Callable[[], object] = lambda: None
+    ) -> Event:
+        """Look at the intents of others: does this commit lead, and whom does it carry?
+
+        Args:
+            prepare: what a leader needs besides; runs while it reads the intents.
+        """
         leader = Leader(base, self.commit, self.request.commit_user, self.schema.id, self.schema.bucket)
         files = shelf.waiting(timeline, leader, self.around.wall_ms)
         rank = self._rank(files, leader) if effect.waits else 0
-        self.riders = () if rank else shelf.riders_for(timeline, leader, files)
+        self.riders = ()
+        if rank == 0 and files:
+            self.riders = timeline.both(lambda: shelf.riders_for(timeline, leader, files), prepare)[0]
         return ev.RidersChosen(rank, tuple(intent.commit for intent in self.riders))
 
     def _rank(self, files: tuple[ObjectInfo, ...], leader: Leader) -> int:
         return sum(commit < self.commit for commit in shelf.order_of(files, leader))
 
     def wait_for_carrier(self, base: SnapshotRef, timeline: Timeline) -> Event:
-        """Look whether a snapshot came above the base, after a pause: two round trips in all."""
-        self.around.sleep(self.round_trip_s)
+        """Look whether a snapshot came above the base, after a pause: one and a half round trips in all."""
+        self.around.sleep(self.round_trip_s * PAUSE)
+        began_ms = self.around.now_ms
         try:
             found = timeline.find(base.id + 1)
         except LakelatchError:
             return ev.NobodyCame()  # it cannot be read just now: the look for the latest snapshot tells more
         if found is None:
             return ev.NobodyCame()
-        self.met = found
+        self.met, self.met_ms = found, began_ms
         return ev.SnapshotSeen(SnapshotRef(found.id, found.identity))
 
     def verify_ride(self, effect: do.VerifyRide, timeline: Timeline, base: Base) -> Event:
@@ -189,6 +202,11 @@ class Group:
         if self.aboard is None or carried_by(self.aboard)[0].commit == self.commit:
             return None
         return self.aboard.commit_user
+
+    @property
+    def company(self) -> int:
+        """The number of others in the snapshot that has the commit."""
+        return len(self.riders) if self.aboard is None else len(carried_by(self.aboard)) - 1
 
     @property
     def carried(self) -> tuple[Carried, ...]:

@@ -19,6 +19,7 @@ from ..surroundings import MACHINE
 _CROWD_LASTS_S = 10.0
 _FORGET = 0.7
 _ALONE = 0.5
+_BUSY_S = 1.0
 _TURNS = 4
 """In a simulation of 8 writers x 25 at 20 ms, the slowest commit waits a third as long with 4 as with 2."""
 
@@ -100,14 +101,31 @@ class Crowd:
     size: float = 0.0
     attempt_s: float = 0.0
     met_at_s: float = 0.0
+    ended_at_s: float = -math.inf
+    looked_at_s: float = -math.inf
 
     def observe(self, others: int, attempt_s: float, now_s: float) -> None:
         """Record that a commit ended which lost races to so many other writers, with attempts that took so long."""
-        self.attempt_s = attempt_s
+        self.attempt_s, self.ended_at_s = attempt_s, now_s
         if others:
             self.size, self.met_at_s = max(float(others), self.size), now_s
         else:
             self.size *= _FORGET
+
+    def may_be_unseen(self, began_s: float, now_s: float) -> bool:
+        """Whether a commit that always wins should look now and then for others that do not.
+
+        It is so where one commit began soon after another: writers that lose need more requests in sequence for an attempt, and
+        would never be met. A writer that commits now and then leaves them enough time.
+
+        Args:
+            began_s: when the commit began that ends now; call it before `observe`.
+        """
+        is_busy = not self.size and began_s - self.ended_at_s <= _BUSY_S
+        if not is_busy or now_s - self.looked_at_s < _TURNS * self.attempt_s:
+            return False
+        self.looked_at_s = now_s
+        return True
 
     def turns_s(self, now_s: float) -> float:
         """Seconds that the other writers need for one turn each; 0.0 where none were met recently."""

@@ -19,10 +19,8 @@ from ..history.presence import sizes_of
 from ..history.timeline import Timeline
 from ..intents.intent import Intent
 from ..protocol import events as ev
-from .attempt import Delta, MetadataFile
+from .attempt import NO_LIST_YET, Delta, MetadataFile
 from .request import CommitRequest
-
-_NO_LIST_YET = MetadataFile("", "", b"")
 
 
 @dataclass(frozen=True)
@@ -57,7 +55,7 @@ class Rider:
     @property
     def delta(self) -> Delta:
         """Its manifests, which no list names yet."""
-        return Delta(self.entries, self.intent.manifests, self.manifests, _NO_LIST_YET)
+        return Delta(self.entries, self.intent.manifests, self.manifests, NO_LIST_YET)
 
 
 def read_rider(

@@ -10,6 +10,7 @@ and never change between sends (H9). The snapshot's contents come from the same 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
@@ -36,7 +37,7 @@ from ..history.lineage import (
     refuse_fork,
     take_away,
 )
-from ..history.timeline import Timeline, base_of, ref_of
+from ..history.timeline import Latest, Timeline, base_of, ref_of
 from ..identities.memory import Memory
 from ..identities.recall import Recalled, recall, with_room
 from ..intents import shelf
@@ -62,6 +63,9 @@ Uploads: TypeAlias = tuple[Sequence[MetadataFile], Event]
 """Files that may be written in parallel, and the event to report once all of them are durable."""
 
 HINT_WITHIN_MS = 5_000
+JUST_READ_MS = 500
+"""A winner that was asked for so lately counts as the newest snapshot for a commit that rides: its next look would come a round
+trip later, and whoever carries it meanwhile is found by the look after that."""
 NOTHING_REMEMBERED = Memory()
 
 
@@ -117,6 +121,7 @@ class CommitRun:
         settler: turns the request into entries on a base.
         tried: every snapshot that was sent, or may be sent by another process that finds it in the journal.
         lost: the snapshots that won the races which this commit lost.
+        ahead: the newest snapshot when this commit was found in one of another; its manifests were not read.
     """
 
     request: CommitRequest
@@ -131,6 +136,7 @@ class CommitRun:
     merges: Merges = field(init=False)
     tried: list[ev.SnapshotPrepared] = field(default_factory=list)
     lost: list[Snapshot] = field(default_factory=list)
+    ahead: Base | None = None
 
     def __post_init__(self) -> None:
         self.merges = Merges(self.timeline, self.writer)
@@ -192,26 +198,40 @@ class CommitRun:
 
     def _resolve(self, effect: do.ResolveLatest) -> Base | Aboard:
         now_ms, warm, read = self.around.now_ms, self.warm, self.request.read_snapshot
-        looks = effect.at_least is not None or self.group.crowded
-        if not looks and warm is not None and warm.id >= (read.id if read is not None else 0) and self._is_fresh(warm):
+        crowded_ms = self.knows.crowd.attempt_s * 1000 if self.group.crowded else None
+        is_old = crowded_ms is not None and (warm is None or now_ms - warm.seen_ms > crowded_ms)
+        if (
+            effect.at_least is None
+            and not is_old
+            and warm is not None
+            and warm.id >= (read.id if read is not None else 0)
+            and self._is_fresh(warm)
+        ):
             return warm
         known = self._known
         seen = self._newest_seen()
         won = seen is not None and seen in (*self.lost[-1:], self.group.met) and self._won_on(seen)
+        schema_id = known.schema_id if known else self.schema.id
         aboard = self.group.already_aboard(seen) if won else None
         if aboard is not None:
+            self.ahead = Base(seen, (), schema_id, self.group.met_ms, unread=True)
             return aboard
-        look = self.timeline.look(seen, just_read=won)
+        is_new = seen is self.group.met or effect.attempt == 2  # a writer that loses again is late each time
+        just_read = won and is_new and self.group.allowed and now_ms - self.group.met_ms <= JUST_READ_MS
+        look = Latest(seen) if just_read else self.timeline.look(seen, just_read=won)
         latest = look.snapshot
         fate = self.group.fate(latest, self.timeline)
         if isinstance(fate, Aboard):
+            self.ahead = Base(latest, (), schema_id, now_ms, look.unhinted, unread=True)
             return fate
         if why := untold(fate):
             raise StoreUnavailable(why)
-        schema_id = max(known.schema_id if known else self.schema.id, latest.schema_id if latest else 0)
+        schema_id = max(schema_id, latest.schema_id if latest else 0)
         if known is None or not self._is_fresh(known):
             schema_id = max([schema_id, *self.timeline.schema_ids()])
             self.settler.newest_schema.saw(schema_id)
+        if just_read:
+            now_ms = self.group.met_ms
         if known is not None and known.ref == ref_of(latest):
             return Base(latest, known.manifests, schema_id, now_ms, look.unhinted, known.unread)
         if latest is not None and self.group.allowed and effect.at_least is not None:
@@ -240,9 +260,8 @@ class CommitRun:
         """This commit's entries on this base, after the conflict checks."""
         attempt = self._attempt()
         try:
-            if attempt.base.unread and attempt.base.snapshot is not None:
-                read = replace(attempt.base, manifests=self.timeline.manifests(attempt.base.snapshot), unread=False)
-                self.attempt = attempt = replace(attempt, base=read)
+            if not effect.asks_first:
+                attempt = self._with_manifests()
             overtaken = self.settler.newest_schema.conflict
             if overtaken is not None:
                 return ev.ConflictFound(overtaken.check, overtaken.reason)
@@ -278,7 +297,20 @@ class CommitRun:
         """Whom this commit carries if it leads, and how many may lead before it."""
         base = self._attempt().base.snapshot
         assert base is not None
-        return self.group.choose(effect, base, self.timeline)
+        return self.group.choose(effect, base, self.timeline, self._read_manifests)
+
+    def _read_manifests(self) -> None:
+        """Read the base's manifests early. An error is met again, and told, when they are needed."""
+        with suppress(LakelatchError):
+            self._with_manifests()
+
+    def _with_manifests(self) -> Attempt:
+        """The attempt, after reading the manifests of its base if they were not read yet."""
+        attempt = self._attempt()
+        if attempt.base.unread and attempt.base.snapshot is not None:
+            manifests = self.timeline.manifests(attempt.base.snapshot)
+            self.attempt = attempt = replace(attempt, base=replace(attempt.base, manifests=manifests, unread=False))
+        return attempt
 
     def verify_ride(self, effect: do.VerifyRide) -> Event:
         """Check that the snapshot that carries this commit is part of the history (H6)."""
@@ -301,7 +333,7 @@ class CommitRun:
         self.attempt = replace(attempt, base_manifests=manifests)
         return ev.ManifestsCompacted("reused" if effect.contended else merge.mode, tuple(b.name for b in merge.files))
 
-    def uploads(self, effect: do.UploadData | do.WriteBaseList | do.WriteDeltaList) -> Uploads:
+    def uploads(self, effect: do.UploadData | do.WriteManifests | do.WriteBaseList | do.WriteDeltaList) -> Uploads:
         """The files of an upload effect. The driver writes them, in parallel with the files of other effects."""
         match effect:
             case do.UploadData():
@@ -315,6 +347,8 @@ class CommitRun:
                 beside = folded.files if folded is not None else ()
                 files = [*self._missing_hint(), *beside, base_list]
                 return files, ev.BaseListWritten(base_list.name, tuple(b.name for b in beside))
+            case do.WriteManifests():
+                return self._manifest_uploads()
             case do.WriteDeltaList():
                 return self._delta_uploads()
             case _:
@@ -337,6 +371,15 @@ class CommitRun:
             if not isinstance(self.store.put_if_absent(file.key, file.data), Unknown):
                 return None
         raise StoreUnavailable(f"the store does not say whether {file.key} was created")
+
+    def _manifest_uploads(self) -> Uploads:
+        """Delta manifests that others are to carry; whoever leads writes the list."""
+        attempt, entries = self._attempt(), self._settled().entries
+        new: tuple[MetadataFile, ...] = ()
+        if attempt.delta is None or attempt.delta.entries != entries:
+            delta = Delta.unlisted(entries, self.writer)
+            self.attempt, new = replace(attempt, delta=delta), delta.files
+        return new, ev.ManifestsWritten(tuple(file.name for file in new))
 
     def _delta_uploads(self) -> Uploads:
         """Delta and changelog manifests and lists, kept from an earlier attempt unless the entries changed with the base."""
@@ -459,6 +502,7 @@ class CommitRun:
         """Read the name back: does it hold this commit's snapshot, another one, or nothing? (H2, H3)"""
         if effect.look > 1:
             self.around.sleep(backoff_s(effect.look))
+        began_ms = self.around.now_ms
         match read_name(self.timeline, self.tried[-1], doubtful=effect.doubtful):
             case Ours():
                 return ev.FoundOurs()
@@ -466,6 +510,7 @@ class CommitRun:
                 return ev.FoundNothing()
             case Lost(winner=Snapshot() as winner):
                 self.lost.append(winner)
+                self.group.met_ms = began_ms
                 return ev.FoundAnother(SnapshotRef(winner.id, winner.identity), winner.commit_user)
             case Lost(reason=reason) | Untold(reason=reason):
                 return ev.ReadBackFailed(reason)
@@ -548,6 +593,8 @@ class CommitRun:
 
     def next_base(self) -> Base:
         """The base that is known after the commit landed, so that the next commit need not read it."""
+        if self.ahead is not None:
+            return self.ahead
         attempt = self._attempt()
         assert attempt.snapshot is not None and attempt.delta is not None and attempt.sent_ms is not None
         manifests = (*attempt.base_manifests, *attempt.delta.lines)

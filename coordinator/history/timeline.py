@@ -470,12 +470,12 @@ class Timeline:
             one, other = pool.submit(first), pool.submit(second)
             return one.result(), other.result()
 
-    def parallel(self, read: Callable[[T], R], items: Iterable[T]) -> list[R]:
+    def parallel(self, read: Callable[[T], R], items: Iterable[T], at_once: int = READ_THREADS) -> list[R]:
         """Call `read` with each item, several at a time; results in order."""
         todo = list(items)
         if len(todo) < 2 or (self._is_near and len(todo) <= READ_THREADS):
             return [read(item) for item in todo]
-        with self._executor(min(READ_THREADS, len(todo)), "lakelatch-read") as pool:
+        with self._executor(min(at_once, len(todo)), "lakelatch-read") as pool:
             return list(pool.map(read, todo))
 
 

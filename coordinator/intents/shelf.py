@@ -17,9 +17,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from ...backends.store import AlreadyThere, Created, ObjectInfo, ObjectNotFound, Store, Unknown
 from ...core.errors import LakelatchError
+from ...core.metadata.data_file import NO_BUCKETS
+from ...core.metadata.snapshot import Snapshot
 from ...core.paths import BRANCH_DIR, DEFAULT_BRANCH, TablePaths
 from ...core.typed import assert_never
 from ..history.timeline import Timeline
+from .carried import carried_by
 from .intent import IDS, Intent, Leader, parse_intent, parse_name
 
 FOLDER = "lakelatch/intents/"
@@ -27,6 +30,8 @@ KEY = re.compile(rf"^(?:{BRANCH_DIR}/branch-(?P<branch>[^/]+)/)?{FOLDER}intent-[
 STALE_AFTER_MS = 3_600_000
 """An intent that is older than this belongs to a writer that has died. No leader carries it, because the orphan cleaner of
 another engine, which does not know of intents, may have deleted its files. Its resolver looks whether they are there."""
+READS_AT_ONCE = 32
+"""Riders wait while their leader reads their intents, which are small: a hundred take four round trips, and not thirteen."""
 MOST_RIDERS = 1_000
 """A leader carries so many others at most, so that its snapshot and its reads stay small. The rest rides with the next one."""
 
@@ -59,34 +64,48 @@ def register(timeline: Timeline, intent: Intent) -> str | None:
 
 
 def waiting(timeline: Timeline, leader: Leader, wall_ms: int) -> tuple[ObjectInfo, ...]:
-    """The files of the intents whose names fit a leader's base, in the order of their names. A store that fails shows none.
+    """The files of the intents whose names fit a leader's base, and whose commits are not in it, in the order of their names. A
+    store that fails shows none.
 
     Args:
         wall_ms: the time now, in milliseconds since 1970.
     """
     try:
         found = [i for i in timeline.store.list(folder_of(timeline.paths)) if _may_ride(i, leader, wall_ms)]
+        landed = {
+            one.commit for one in carried_by(leader.base)
+        }  # they have their answer, and will remove their intents
     except LakelatchError:
         return ()
-    return tuple(sorted(found, key=lambda info: info.key))
+    return tuple(sorted((i for i in found if _commit_of(i) not in landed), key=lambda info: info.key))
+
+
+def asking(timeline: Timeline, base: Snapshot, wall_ms: int) -> int:
+    """How many commits ask to be carried above a snapshot; arguments and errors as for `waiting`."""
+    return len(waiting(timeline, Leader(base, "", "", base.schema_id, NO_BUCKETS), wall_ms))
 
 
 def riders_for(
     timeline: Timeline, leader: Leader, files: Sequence[ObjectInfo], most: int = MOST_RIDERS
 ) -> tuple[Intent, ...]:
     """Those of the waiting intents that a leader may carry; reads them."""
-    found = timeline.parallel(lambda info: _read(timeline.store, info.key), files[:most])
+    found = timeline.parallel(lambda info: _read(timeline.store, info.key), files[:most], READS_AT_ONCE)
     return leader.choose(intent for intent in found if intent is not None)
 
 
 def order_of(files: Iterable[ObjectInfo], leader: Leader) -> tuple[str, ...]:
     """The commits of the others among the waiting intents, in the order in which they may lead."""
-    found = (parse_name(_name(info)) for info in files)
-    return tuple(sorted({name[1] for name in found if name is not None and name[1] != leader.commit}))
+    return tuple(sorted({commit for info in files if (commit := _commit_of(info)) not in ("", leader.commit)}))
 
 
 def _name(info: ObjectInfo) -> str:
     return info.key.rpartition("/")[2]
+
+
+def _commit_of(info: ObjectInfo) -> str:
+    """The commit whose intent a file holds; empty for any other file."""
+    said = parse_name(_name(info))
+    return "" if said is None else said[1]
 
 
 def _may_ride(info: ObjectInfo, leader: Leader, wall_ms: int) -> bool:

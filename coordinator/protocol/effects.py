@@ -76,9 +76,14 @@ class RemoveIntents:
 
 @dataclass(frozen=True, slots=True)
 class CollectChanges:
-    """Settle the entries of this commit on `base`, and check them for conflicts."""
+    """Settle the entries of this commit on `base`, and check them for conflicts.
+
+    Attributes:
+        asks_first: others are to carry them, so the manifests of the base are not needed yet.
+    """
 
     base: SnapshotRef | None
+    asks_first: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +97,13 @@ class CompactManifests:
 @dataclass(frozen=True, slots=True)
 class UploadData:
     """Make the data files durable that travel with the commit."""
+
+
+@dataclass(frozen=True, slots=True)
+class WriteManifests:
+    """Write the delta manifests without a list, for others to carry."""
+
+    base: SnapshotRef | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,6 +219,7 @@ Effect: TypeAlias = (
     | CollectChanges
     | CompactManifests
     | UploadData
+    | WriteManifests
     | WriteBaseList
     | WriteDeltaList
     | PrepareSnapshot

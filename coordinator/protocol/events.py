@@ -42,7 +42,7 @@ class LatestResolved:
         replay_of: the snapshot that the same identity made earlier.
         aboard: the snapshot that carries this commit, which rides in it.
         closed: both snapshots that could carry it are published without it, so that its intent holds no more.
-        crowded: others commit too, so that it is worth looking whom it can carry.
+        crowded: others commit too, so that it is worth asking them to carry this commit.
     """
 
     base: SnapshotRef | None
@@ -189,6 +189,13 @@ class DeltaListWritten:
     """The delta list, its manifests and the new index manifest, if there is one, are durable."""
 
     name: str
+    manifests: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ManifestsWritten:
+    """The delta manifests are durable, and no list names them yet."""
+
     manifests: tuple[str, ...]
 
 
@@ -358,6 +365,7 @@ Event: TypeAlias = (
     | DataUploaded
     | BaseListWritten
     | DeltaListWritten
+    | ManifestsWritten
     | UploadFailed
     | SnapshotPrepared
     | TakenOver

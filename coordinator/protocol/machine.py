@@ -17,13 +17,14 @@ bytes are sent again to the same name (H9). If there is no answer after a few lo
 *failed*. A lost race goes through RETRY back to COLLECT: everything that depends on the base is computed again, the rest is
 kept.
 
-An append that has lost a race asks others to carry it (decision 71). In REGISTER its intent is recorded as an event and then
-written. From then on any of the next two snapshots may hold it. In GATHER it looks at the intents of others. The first of them
-leads: it goes on to COLLECT and publishes a snapshot with all of them. The others are in RIDE: they look for the next snapshot,
-and lead themselves if none comes. Whatever they do, they first look for themselves in the latest snapshot. A commit whose intent
-is open is never reported as *not committed*. Only when both snapshots are published without it, it may register again, or give
-up. A process that finishes the commit of a rider whose writer is gone begins with its open intent. It publishes the next
-snapshot with the rider's manifests, or loses it, until the intent is closed, and registers nothing.
+An append that has lost a race asks others to carry it (decision 71), and so does one that knows of others before it tries by
+itself: its data files and manifests are then uploaded in REGISTER. There its intent is recorded as an event and then written.
+From then on any of the next two snapshots may hold it. In GATHER it looks at the intents of others. The first of them leads: it
+goes on to COLLECT and publishes a snapshot with all of them. The others are in RIDE: they look for the next snapshot, and lead
+themselves if none comes. Whatever they do, they first look for themselves in the latest snapshot. A commit whose intent is open
+is never reported as *not committed*. Only when both snapshots are published without it, it may register again, or give up. A
+process that finishes the commit of a rider whose writer is gone begins with its open intent. It publishes the next snapshot
+with the rider's manifests, or loses it, until the intent is closed, and registers nothing.
 
 A snapshot that landed is not committed yet: on every path to "committed", VERIFY checks that it stands on the base that was
 read (H6). HINT runs after the caller has its answer, and its failure changes nothing (H7, H17).
@@ -38,7 +39,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 from ...core.errors import ProtocolViolation
 from . import effects as do
@@ -98,7 +99,7 @@ class CommitState:
 
     Attributes:
         base, ours: the snapshot that the current attempt builds on, and the one that it makes.
-        missing: the uploads that PUBLISH still waits for: "data", "base list", "delta list".
+        missing: the uploads that PUBLISH still waits for: "data", "base list", "delta list"; in REGISTER "data", "manifests".
         ledger: every metadata file that the commit wrote, and which of them its snapshot references.
         lost_to: the winners of the races that this commit lost, and the snapshots that came while it waited.
         ride: its intents, and the snapshot that it rides in.
@@ -200,8 +201,10 @@ def _resolved(state: CommitState, event: ev.LatestResolved) -> Step:
     if request.rides and event.base is not None:
         if state.lost_to and state.ride.window is None:
             return replace(state, phase=Phase.REGISTER), (do.PrepareIntent(event.base),)
-        if state.ride.window is not None or event.crowded:
-            return _gather(state, waits=state.ride.window is not None and not state.ride.spent)
+        if state.ride.window is not None:
+            return _gather(state, waits=not state.ride.spent)
+        if event.crowded:
+            return replace(state, ride=replace(state.ride, asks_first=True)), (do.CollectChanges(event.base, True),)
     return state, (do.CollectChanges(event.base),)
 
 
@@ -221,6 +224,31 @@ def _overtaken(state: CommitState, event: ev.ConflictFound) -> Step:
 
 
 # ------------------------------------------------------------------------------------------------- riding with others
+
+
+def _offer(state: CommitState) -> Step:
+    """Make durable what an intent names: others can then carry this commit, before it has tried to publish anything itself."""
+    missing, effects = {"manifests"}, [cast(Effect, do.WriteManifests(state.base))]
+    if _brings_data(state):
+        missing.add("data")
+        effects.append(do.UploadData())
+    return replace(state, phase=Phase.REGISTER, missing=frozenset(missing)), tuple(effects)
+
+
+def _manifests_written(state: CommitState, event: ev.ManifestsWritten) -> Step:
+    return _offered(replace(state, ledger=state.ledger.with_files(event.manifests)), "manifests")
+
+
+def _data_offered(state: CommitState, event: ev.DataUploaded) -> Step:
+    return _offered(state, "data")
+
+
+def _offered(state: CommitState, what: str) -> Step:
+    """One upload less to wait for; then the intent is prepared."""
+    state, base = replace(state, missing=state.missing - {what}), state.base
+    if base is None:
+        raise ProtocolViolation("nothing rides before the first snapshot")
+    return state, () if state.missing else (do.PrepareIntent(base),)
 
 
 def _intent_prepared(state: CommitState, event: ev.IntentPrepared) -> Step:
@@ -292,6 +320,8 @@ def _aboard(state: CommitState, aboard: SnapshotRef) -> Step:
 
 
 def _collected(state: CommitState, event: ev.ChangesCollected) -> Step:
+    if state.ride.asks_first:
+        return _offer(state)
     return replace(state, phase=Phase.COMPACT_MANIFESTS), (do.CompactManifests(state.base, state.attempt > 1),)
 
 
@@ -301,12 +331,16 @@ def _collected(state: CommitState, event: ev.ChangesCollected) -> Step:
 def _compacted(state: CommitState, event: ev.ManifestsCompacted) -> Step:
     missing = {"base list", "delta list"}
     effects: list[Effect] = [do.WriteBaseList(state.base), do.WriteDeltaList(state.base)]
-    # An attempt ends after its data files are durable, or it ends the commit: a later attempt finds them in the store.
-    if _request(state).has_data and state.attempt == 1 and state.repeats.agings == 0:
+    if _brings_data(state):
         missing.add("data")
         effects.append(do.UploadData())
     ledger = state.ledger.with_files(event.written)
     return replace(state, phase=Phase.BASE_LIST, missing=frozenset(missing), ledger=ledger), tuple(effects)
+
+
+def _brings_data(state: CommitState) -> bool:
+    """Whether data files travel with this attempt: an earlier one, or an intent, was not begun before they were durable."""
+    return _request(state).has_data and state.attempt == 1 and state.repeats.agings == 0 and not state.ride.files
 
 
 def _data_uploaded(state: CommitState, event: ev.DataUploaded) -> Step:
@@ -566,7 +600,9 @@ TRANSITIONS: dict[tuple[Phase, type[Any]], Transition] = {
     (_P.COLLECT, ev.LatestResolved): Transition(_resolved, (_P.COLLECT, _P.REGISTER, _P.GATHER, _P.VERIFY, _P.DONE)),
     (_P.COLLECT, ev.ResolveFailed): Transition(_resolve_failed, (_P.DONE,)),
     (_P.COLLECT, ev.ConflictFound): Transition(_conflict, (_P.DONE,)),
-    (_P.COLLECT, ev.ChangesCollected): Transition(_collected, (_P.COMPACT_MANIFESTS,)),
+    (_P.COLLECT, ev.ChangesCollected): Transition(_collected, (_P.COMPACT_MANIFESTS, _P.REGISTER)),
+    (_P.REGISTER, ev.ManifestsWritten): Transition(_manifests_written, (_P.REGISTER,)),
+    (_P.REGISTER, ev.DataUploaded): Transition(_data_offered, (_P.REGISTER,)),
     (_P.REGISTER, ev.IntentPrepared): Transition(_intent_prepared, (_P.REGISTER,)),
     (_P.REGISTER, ev.TakenOver): Transition(_taken_over, (_P.DONE,)),
     (_P.REGISTER, ev.JournalUnsure): Transition(_intent_unsure, (_P.DONE,)),

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from .events import IntentPrepared
 from .snapshot_ref import SnapshotRef
 
-POLLS = 2
+POLLS = 4
 """For each commit that may lead before it, a rider looks so many times before it leads itself."""
 MOST_WAITED_FOR = 8
 """For so many of them at most, so that a rider does not wait for long where many have died."""
@@ -27,6 +27,7 @@ class Ride:
         files: the files of all intents so far.
         manifests: the manifests that the intent names, which the snapshot that carries it needs.
         rank: how many others may lead before this commit.
+        asks_first: the commit asks others to carry it before its own first try.
         polls: how often it has looked for the next snapshot.
         aboard: the commit was found in another's snapshot.
         spent: why no further intent is registered, once the retry policy grants no other attempt; empty before.
@@ -36,6 +37,7 @@ class Ride:
     files: tuple[str, ...] = ()
     manifests: tuple[str, ...] = ()
     rank: int = 0
+    asks_first: bool = False
     polls: int = 0
     aboard: bool = False
     spent: str = ""
@@ -43,7 +45,7 @@ class Ride:
     def registered(self, intent: IntentPrepared) -> Ride:
         """The ride once this intent may be known to others."""
         files = tuple(dict.fromkeys((*self.files, intent.name)))
-        return replace(self, window=intent.base, files=files, manifests=intent.manifests)
+        return replace(self, window=intent.base, files=files, manifests=intent.manifests, asks_first=False)
 
     @property
     def has_waited(self) -> bool:

@@ -15,10 +15,12 @@ import pytest
 import lakelatch as ll
 from lakelatch.backends.memory import MemoryStore
 from lakelatch.backends.store import ObjectInfo, PutOutcome, Unknown
-from lakelatch.coordinator.history.timeline import Timeline
+from lakelatch.coordinator.commit.retries import Crowd
+from lakelatch.coordinator.history.timeline import Latest, Timeline
 from lakelatch.coordinator.intents.carried import carried_by, riders_of
 from lakelatch.coordinator.protocol import events as ev
 from lakelatch.core.errors import OutcomeUnknown, RetriesExhausted, StoreUnavailable
+from lakelatch.core.metadata.snapshot import Snapshot
 from lakelatch.core.paths import TablePaths
 from lakelatch.table.system import history_row
 from lakelatch.table.table import Table
@@ -284,7 +286,7 @@ def test_an_exhausted_rider_closes_its_window_before_it_gives_up() -> None:
     world = World(**{"commit.max-retries": "1"})
 
     def again() -> None:
-        world.another(100)
+        world.another(100, group="off")
         world.store.before["snapshot/snapshot-"] = again
 
     world.store.before["snapshot/snapshot-"] = again
@@ -295,6 +297,88 @@ def test_an_exhausted_rider_closes_its_window_before_it_gives_up() -> None:
     assert world.intents == []
     assert 1 not in world.values
     assert world.fresh.append(rows(1), commit_user="etl", identifier=7).replayed is False
+
+
+def test_a_writer_that_knows_of_others_asks_them_before_it_tries_itself() -> None:
+    """Nobody answers here, so it publishes itself, once, with the manifests that are there already."""
+    world = World()
+    world.another(100)
+    world.table.committer.meet(3, 0.5)
+    receipt = world.table.append(rows(1, 2), commit_user="etl", identifier=7)
+    world.table.committer.settle()
+    events = [type(entry.event).__name__ for entry in world.table.committer.journal.entries()]  # type: ignore[attr-defined]
+    asked, sent = events.index("IntentPrepared"), events.index("SnapshotPrepared")
+    assert events.index("ManifestsWritten") < asked < events.index("IntentRegistered") < sent
+    assert (receipt.snapshot_id, receipt.attempts, receipt.leader) == (3, 1, None)
+    assert world.values == [0, 1, 2, 100]
+    assert world.intents == []
+    assert world.fresh.verify("all", data=True) == []
+
+
+def test_a_writer_that_asks_first_is_carried_like_one_that_has_lost() -> None:
+    world = World()
+    world.another(100)
+    world.table.committer.meet(3, 0.5)
+    world.store.after["lakelatch/intents/"] = lambda: world.another(200, looks=True)
+    receipt = world.table.append(rows(1), commit_user="etl", identifier=7)
+    assert (receipt.snapshot_id, receipt.leader is not None) == (3, True)
+    assert world.values == [0, 1, 100, 200]
+    assert world.table.append(rows(2)).snapshot_id == 4, "it builds on the snapshot that carried it"
+
+
+def test_a_writer_that_commits_in_a_row_finds_those_who_ask() -> None:
+    """It never loses, and nobody tells it: it looks after a receipt, and carries them with its next commit."""
+    world = World()
+    world.loses()
+
+    def twice() -> None:
+        world.store.after.clear()
+        world.another(200)
+        world.another(300)
+
+    world.store.after["lakelatch/intents/"] = twice
+    receipt = world.table.append(rows(1), commit_user="etl", identifier=7)
+    assert (receipt.snapshot_id, receipt.leader is not None) == (4, True)
+    assert world.values == [0, 1, 100, 200, 300]
+
+
+def test_a_writer_that_commits_now_and_then_looks_for_nobody() -> None:
+    crowd = Crowd()
+    assert not crowd.may_be_unseen(began_s=5.0, now_s=5.1), "its first commit"
+    crowd.observe(0, 0.1, 5.1)
+    assert crowd.may_be_unseen(began_s=5.2, now_s=5.3)
+    crowd.observe(0, 0.1, 5.3)
+    assert not crowd.may_be_unseen(began_s=5.4, now_s=5.5), "it has looked less than four attempts ago"
+    assert crowd.may_be_unseen(began_s=5.6, now_s=5.7)
+    crowd.observe(0, 0.1, 5.7)
+    assert not crowd.may_be_unseen(began_s=7.0, now_s=7.1), "the last commit was a second ago"
+    crowd.observe(2, 0.1, 7.1)
+    assert not crowd.may_be_unseen(began_s=7.2, now_s=7.3), "it knows of others, and asks them"
+
+
+def test_the_winner_that_was_read_is_the_newest_after_one_loss_but_not_after_two(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A writer that believed each winner would come late each time, and stay behind for ever."""
+    looks = list[bool]()
+    look = Timeline.look
+
+    def counted(self: Timeline, seen: Snapshot | None = None, *, just_read: bool = False) -> Latest:
+        looks.append(just_read)
+        return look(self, seen, just_read=just_read)
+
+    world = World()
+    monkeypatch.setattr(Timeline, "look", counted)
+
+    def loses_again() -> None:
+        world.store.before["snapshot/snapshot-"] = lambda: world.another(200, group="off")
+        world.another(100, group="off")
+        looks.clear()
+
+    world.store.before["snapshot/snapshot-"] = loses_again
+    receipt = world.table.append(rows(1))
+    assert receipt.snapshot_id == 4
+    assert looks.count(True) == 1, "only the second loss is followed by a look above the winner"
 
 
 def test_many_threads_land_in_few_snapshots(tmp_path: Path) -> None:

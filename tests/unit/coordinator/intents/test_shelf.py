@@ -141,6 +141,21 @@ def test_what_is_older_than_an_hour_belongs_to_the_dead(store: Shelf, modified_m
     assert bool(shelf.waiting(timeline, LEADER, NOW_MS)) is waits
 
 
+def test_commits_that_the_base_carries_wait_no_more(store: Shelf) -> None:
+    """Their writers remove their intents a little later. Whoever waited for them to lead would wait in vain."""
+    timeline = shelved(store, intent("c1"), intent("c2"), intent("c3"))
+    landed = to_property(
+        [Carried("other", None, "c9", 1), Carried("job-c1", 1, "c1", 2), Carried("job-c3", 1, "c3", 2)]
+    )
+    base = snapshot(properties={**snapshot().own_properties, CARRIES_PROPERTY: landed})
+    leader = replace(LEADER, base=base)
+    found = shelf.waiting(timeline, leader, NOW_MS)
+    assert shelf.order_of(found, leader) == ("c2",)
+    assert shelf.asking(timeline, base, NOW_MS) == 1
+    garbled = replace(base, properties={CARRIES_PROPERTY: "["})
+    assert shelf.waiting(timeline, replace(LEADER, base=garbled), NOW_MS) == ()
+
+
 def test_a_store_that_does_not_list_shows_nobody(store: Shelf) -> None:
     timeline, store.away = shelved(store, intent()), True
     assert shelf.waiting(timeline, LEADER, NOW_MS) == ()

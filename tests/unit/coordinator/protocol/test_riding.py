@@ -61,7 +61,7 @@ def test_a_commit_that_may_not_ride_registers_nothing() -> None:
 
 @pytest.mark.parametrize(("rank", "turns"), [(1, 1), (2, 2), (900, MOST_WAITED_FOR)])
 def test_a_rider_looks_and_then_leads_itself(rank: int, turns: int) -> None:
-    """For each that may lead before it, it looks twice; but not for ever where hundreds have died."""
+    """For each that may lead before it, it looks four times; but not for ever where hundreds have died."""
     state, effects = run(*REGISTERED, ev.RidersChosen(rank))
     for poll in range(1, turns * POLLS + 1):
         assert effects == (do.AwaitCarrier(WINNER, poll),)

@@ -76,6 +76,17 @@ ABOARD: Path = (
     ev.RetryGranted(0),
     ev.LatestResolved(WINNER, "", 0, aboard=NEXT),
 )
+ASKS_FIRST: Path = (*COLLECT, ev.LatestResolved(BASE, "ours", 4, crowded=True))
+OFFERING: Path = (*ASKS_FIRST, ev.ChangesCollected(1, 0))
+OFFERED = ev.ManifestsWritten(("manifest",))
+ASKED_FIRST: Path = (*OFFERING, OFFERED, ev.DataUploaded(1), replace(INTENT, base=BASE))
+LEADS_FIRST: Path = (
+    *ASKED_FIRST,
+    ev.IntentRegistered(),
+    ev.RidersChosen(0),
+    ev.ChangesCollected(1, 0),
+    ev.ManifestsCompacted("none"),
+)
 AGED: Path = (*SENT, ev.BaseAged(), ev.LatestResolved(WINNER, "ours-2", 5))
 LISTS_AGAIN: tuple[do.Effect, ...] = (do.WriteBaseList(WINNER), do.WriteDeltaList(WINNER))
 
@@ -96,12 +107,21 @@ CASES: list[Case] = [
     (COLLECT, ON_BASE[-1], Phase.COLLECT, (do.CollectChanges(BASE),)),
     (COLLECT, ev.LatestResolved(None, "ours", 0), Phase.COLLECT, (do.CollectChanges(None),)),
     (COLLECT, ev.LatestResolved(None, "ours", 0, crowded=True), Phase.COLLECT, (do.CollectChanges(None),)),
-    (COLLECT, ev.LatestResolved(BASE, "ours", 4, crowded=True), Phase.GATHER, (do.ChooseRiders(BASE, False),)),
+    (COLLECT, ASKS_FIRST[-1], Phase.COLLECT, (do.CollectChanges(BASE, asks_first=True),)),
     (COLLECT, ev.LatestResolved(BASE, "ours", 4, 6), Phase.COLLECT, (do.CollectChanges(BASE),)),
     (COLLECT, ev.LatestResolved(BASE, "ours", 4, 7), Phase.DONE, (not_committed("invalid-argument", "not above 7"),)),
     (COLLECT, ev.ResolveFailed("fenced", "away"), Phase.DONE, (not_committed("fenced", "away"),)),
     (ON_BASE, GONE, Phase.DONE, (not_committed("commit-conflict", "gone: a is gone"),)),
     (ON_BASE, MERGING[-1], Phase.COMPACT_MANIFESTS, (do.CompactManifests(BASE, False),)),
+    # a commit that knows of others asks them first
+    (ASKS_FIRST, MERGING[-1], Phase.REGISTER, (do.WriteManifests(BASE), do.UploadData())),
+    (OFFERING, OFFERED, Phase.REGISTER, ()),
+    (OFFERING, ev.DataUploaded(1), Phase.REGISTER, ()),
+    ((*OFFERING, OFFERED), ev.DataUploaded(1), Phase.REGISTER, (do.PrepareIntent(BASE),)),
+    ((*OFFERING, ev.DataUploaded(1)), OFFERED, Phase.REGISTER, (do.PrepareIntent(BASE),)),
+    (OFFERING, ev.UploadFailed("data", "403"), Phase.DONE, (not_committed("store-unavailable", "data: 403"),)),
+    (ASKED_FIRST, ev.IntentRegistered(), Phase.GATHER, (do.ChooseRiders(BASE, True),)),
+    (LEADS_FIRST[:-1], LEADS_FIRST[-1], Phase.BASE_LIST, (do.WriteBaseList(BASE), do.WriteDeltaList(BASE))),
     # uploads
     (MERGING, UPLOADING[-1], Phase.BASE_LIST, (do.WriteBaseList(BASE), do.WriteDeltaList(BASE), do.UploadData())),
     (UPLOADING, BASE_LIST, Phase.DELTA_LIST, ()),
@@ -159,7 +179,7 @@ CASES: list[Case] = [
     (REGISTERED, ev.RidersChosen(0, ("d",)), Phase.COLLECT, (do.CollectChanges(WINNER),)),
     (REGISTERED, ev.RidersChosen(1), Phase.RIDE, (do.AwaitCarrier(WINNER, 1),)),
     (WAITING, ev.NobodyCame(), Phase.RIDE, (do.AwaitCarrier(WINNER, 2),)),
-    ((*WAITING, ev.NobodyCame()), ev.NobodyCame(), Phase.GATHER, (do.ChooseRiders(WINNER, False),)),
+    ((*WAITING, *[ev.NobodyCame()] * 3), ev.NobodyCame(), Phase.GATHER, (do.ChooseRiders(WINNER, False),)),
     (WAITING, ev.SnapshotSeen(NEXT), Phase.RETRY, (do.AwaitRetry(2, NEXT),)),
     (UNKNOWN, ev.Resumed(), Phase.COLLECT, (do.ResolveLatest(4, NEXT, WINNER),)),
     (ABOARD, ev.LineageUnread("down"), Phase.VERIFY, (do.VerifyRide(NEXT, 2),)),
@@ -304,8 +324,8 @@ def test_five_bases_may_expire_before_a_send_and_the_sixth_ends_the_commit() -> 
     assert effects[1:] == (do.Discard(WRITTEN),)
 
 
-@pytest.mark.parametrize(("rank", "looks"), [(1, 2), (2, 4), (8, 16), (9, 16), (900, 16)])
-def test_a_rider_looks_twice_for_each_before_it_but_for_eight_at_most(rank: int, looks: int) -> None:
+@pytest.mark.parametrize(("rank", "looks"), [(1, 4), (2, 8), (8, 32), (9, 32), (900, 32)])
+def test_a_rider_looks_four_times_for_each_before_it_but_for_eight_at_most(rank: int, looks: int) -> None:
     state, effects = step(after(REGISTERED), ev.RidersChosen(rank))
     asked = 0
     while state.phase is Phase.RIDE:
