@@ -43,6 +43,15 @@ class Lakelatch:
         return self._table.to_arrow()
 
 
+class LakelatchRiding(Lakelatch):
+    """The same, with a table whose appends ride with each other."""
+
+    def create(self) -> None:
+        import lakelatch as ll
+
+        ll.create_table(self._url, SCHEMA, options={"commit.group": "auto"}, storage_options=self._options)
+
+
 class DeltaRs:
     """delta-rs: conditional PUT, as it does by default on S3."""
 
@@ -102,7 +111,7 @@ class Pypaimon:
         return builder.new_read().to_arrow(builder.new_scan().plan().splits())
 
 
-LIBRARIES = {"lakelatch": Lakelatch, "delta-rs": DeltaRs, "pypaimon": Pypaimon}
+LIBRARIES = {"lakelatch": Lakelatch, "lakelatch-riding": LakelatchRiding, "delta-rs": DeltaRs, "pypaimon": Pypaimon}
 
 
 def say(**line: Any) -> None:
