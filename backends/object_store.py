@@ -68,7 +68,7 @@ class Patience:
     """
 
     deadline_seconds: float = 30.0
-    sends: int = 6
+    sends: int = 8
     first_wait_seconds: float = 0.1
     longest_wait_seconds: float = 5.0
 

@@ -206,7 +206,6 @@ class Committer:
             knows=self._knows,
             warm=self._knows.newest.get(),
             group=Group(request, name, self.schema, self._around, rides, crowded),
-            around=self._around,
         )
 
     def _driver(self, run: CommitRun, name: str, journal: Journal, seen: Watch) -> Driver:

@@ -1,7 +1,7 @@
 """One commit's part in group commit: may it ride, who rides with it, and what became of its intent (decision 71).
 
-Owns: `Group`, `may_ride`, `has_riders`. Must not know: the order of steps (the machine), how files are written, how intents are
-kept. Hazards: H2, H5, H9.
+Owns: `Group`, `Met`, `may_ride`, `has_riders`. Must not know: the order of steps (the machine), how files are written, how
+intents are kept. Hazards: H2, H5, H9.
 Invariants: only an append that depends on nothing in its base rides or carries. A leader's riders are chosen on the very base
 that it publishes on. Nothing of a rider is deleted by its leader.
 """
@@ -68,6 +68,14 @@ def may_ride(request: CommitRequest, schema: TableSchema) -> bool:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class Met:
+    """The newest snapshot that this commit saw another commit make, and when it asked for it (monotonic milliseconds)."""
+
+    snapshot: Snapshot
+    asked_ms: float
+
+
 @dataclass
 class Group:
     """The riders and the intents of one commit.
@@ -78,7 +86,7 @@ class Group:
         crowded: other writers are committing, so the known base is probably outdated, and it is worth looking for riders.
         intent: its intent that may still be carried; None if there is none.
         riders: the intents that the current attempt carries.
-        met: the snapshot that came while the commit waited; `met_ms`: when it was asked for.
+        met: what won the last race against it, or came while it waited.
         aboard: the snapshot that carries it.
         asked: whether it has ever registered an intent, so that its snapshot has to name it.
     """
@@ -91,8 +99,7 @@ class Group:
     crowded: bool = False
     intent: Intent | None = None
     riders: tuple[Intent, ...] = ()
-    met: Snapshot | None = None
-    met_ms: float = 0.0
+    met: Met | None = None
     aboard: Snapshot | None = None
     asked: bool = False
     round_trip_s: float = 0.0
@@ -173,7 +180,7 @@ class Group:
             return ev.NobodyCame()  # it cannot be read just now: the look for the latest snapshot tells more
         if found is None:
             return ev.NobodyCame()
-        self.met, self.met_ms = found, began_ms
+        self.met = Met(found, began_ms)
         return ev.SnapshotSeen(SnapshotRef(found.id, found.identity))
 
     def verify_ride(self, effect: do.VerifyRide, timeline: Timeline, base: Base) -> Event:

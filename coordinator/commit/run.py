@@ -47,11 +47,11 @@ from ..protocol import events as ev
 from ..protocol.events import Event
 from ..protocol.ledger import check_discard
 from ..protocol.snapshot_ref import SnapshotRef
-from ..surroundings import MACHINE, Surroundings, backoff_s
+from ..surroundings import Surroundings, backoff_s
 from .attempt import Delta, MetadataFile, MetadataWriter, build_snapshot, committer_of
 from .changes_since import HISTORY_GONE
 from .conflicts import Conflict
-from .group import Group, untold
+from .group import Group, Met, untold
 from .knowledge import Knowledge
 from .layout import layout_conflict, schema_named
 from .manifest_compaction import Merges
@@ -131,7 +131,6 @@ class CommitRun:
     knows: Knowledge
     warm: Base | None
     group: Group
-    around: Surroundings = MACHINE
     attempt: Attempt | None = None
     merges: Merges = field(init=False)
     tried: list[ev.SnapshotPrepared] = field(default_factory=list)
@@ -140,6 +139,10 @@ class CommitRun:
 
     def __post_init__(self) -> None:
         self.merges = Merges(self.timeline, self.writer)
+
+    @property
+    def around(self) -> Surroundings:
+        return self.group.around
 
     @property
     def store(self) -> Store:
@@ -210,14 +213,16 @@ class CommitRun:
             return warm
         known = self._known
         seen = self._newest_seen()
-        won = seen is not None and seen in (*self.lost[-1:], self.group.met) and self._won_on(seen)
+        met = self.group.met
+        won = met is not None and seen is met.snapshot and self._won_on(seen)
         schema_id = known.schema_id if known else self.schema.id
         aboard = self.group.already_aboard(seen) if won else None
-        if aboard is not None:
-            self.ahead = Base(seen, (), schema_id, self.group.met_ms, unread=True)
+        if met is not None and aboard is not None:
+            self.ahead = Base(seen, (), schema_id, met.asked_ms, unread=True)
             return aboard
-        is_new = seen is self.group.met or effect.attempt == 2  # a writer that loses again is late each time
-        just_read = won and is_new and self.group.allowed and now_ms - self.group.met_ms <= JUST_READ_MS
+        is_new = seen not in self.lost or effect.attempt == 2  # a writer that loses again is late each time
+        is_near = met is not None and now_ms - met.asked_ms <= JUST_READ_MS
+        just_read = won and is_new and is_near and self.group.allowed
         look = Latest(seen) if just_read else self.timeline.look(seen, just_read=won)
         latest = look.snapshot
         fate = self.group.fate(latest, self.timeline)
@@ -230,8 +235,8 @@ class CommitRun:
         if known is None or not self._is_fresh(known):
             schema_id = max([schema_id, *self.timeline.schema_ids()])
             self.settler.newest_schema.saw(schema_id)
-        if just_read:
-            now_ms = self.group.met_ms
+        if just_read and met is not None:
+            now_ms = met.asked_ms
         if known is not None and known.ref == ref_of(latest):
             return Base(latest, known.manifests, schema_id, now_ms, look.unhinted, known.unread)
         if latest is not None and self.group.allowed and effect.at_least is not None:
@@ -249,8 +254,8 @@ class CommitRun:
 
     def _newest_seen(self) -> Snapshot | None:
         """The newest snapshot that this commit has met: its base, the one that it read, or the winner of the last race."""
-        known = self._known
-        seen = [known.snapshot if known else None, self.request.read_snapshot, *self.lost[-1:], self.group.met]
+        known, met = self._known, self.group.met
+        seen = [known.snapshot if known else None, self.request.read_snapshot, met.snapshot if met else None]
         return max((s for s in seen if s is not None), key=lambda s: s.id, default=None)
 
     def _is_fresh(self, base: Base) -> bool:
@@ -510,7 +515,7 @@ class CommitRun:
                 return ev.FoundNothing()
             case Lost(winner=Snapshot() as winner):
                 self.lost.append(winner)
-                self.group.met_ms = began_ms
+                self.group.met = Met(winner, began_ms)
                 return ev.FoundAnother(SnapshotRef(winner.id, winner.identity), winner.commit_user)
             case Lost(reason=reason) | Untold(reason=reason):
                 return ev.ReadBackFailed(reason)

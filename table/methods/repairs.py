@@ -43,7 +43,6 @@ class Repairs(OpenTable):
         >>> import pyarrow as pa, lakelatch as ll
         >>> table = ll.create_table("memory://repair-doctest/t", pa.schema([("v", pa.int64())]))
         >>> receipt = table.append(pa.table({"v": [1]}))
-        >>> table.committer.settle()
         >>> print(table.repair())
         nothing to repair
         """
@@ -51,6 +50,8 @@ class Repairs(OpenTable):
         from ..repair.plan import plan_repair
 
         self._check_not_pinned()
+        if self._committer is not None:
+            self._committer.settle()  # the hint of this table's last commit may still be under way
         plan = plan_repair(self.store, self.paths.branch, data)
         if dry_run:
             return plan

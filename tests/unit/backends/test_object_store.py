@@ -493,9 +493,9 @@ def test_options_of_lakelatch_do_not_reach_the_client() -> None:
 
 
 def test_default_patience() -> None:
-    """The defaults of a store: half a minute for a request, and six sends."""
+    """The defaults of a store: half a minute for a request, and eight sends."""
     patience = Patience()
-    assert (patience.deadline_seconds, patience.sends) == (30.0, 6)
+    assert (patience.deadline_seconds, patience.sends) == (30.0, 8)
     assert patience.first_wait_seconds < patience.longest_wait_seconds <= 5.0
     state: Any = type("State", (), {"attempt_number": 1, "seconds_since_start": 1e9, "upcoming_sleep": 1e9})()
     assert not patience.retrying(lambda error: True).stop(state), "no bound in seconds unless one is given"
