@@ -185,6 +185,9 @@ class FsspecStore(ChoosesTransport, ObjectFolders, ABC):
                 if self._classify(error) is not Answer.MISSING:
                     raise
 
+    async def _glance(self, fs: Any, prefix: str, after: str | None) -> tuple[list[tuple[str, int, int]], str | None]:
+        return await self._page(fs, prefix, after)
+
     async def _page(self, fs: Any, prefix: str, after: str | None) -> tuple[list[tuple[str, int, int]], str | None]:
         """One page of a listing as (path, size, milliseconds), and the token to request the next page with."""
         found = await fs._find(prefix, detail=True)
@@ -247,6 +250,10 @@ class FsspecStore(ChoosesTransport, ObjectFolders, ABC):
 
     def list(self, prefix: str) -> Iterator[ObjectInfo]:
         return self._listed(prefix, join(self._root, safe_prefix(prefix)), len(join(self._root, "")))
+
+    def glance(self, prefix: str) -> Iterator[ObjectInfo]:
+        """As `list`, for objects that may be missed without harm: an empty answer is believed, and costs no second request."""
+        return self._listed(prefix, join(self._root, safe_prefix(prefix)), len(join(self._root, "")), self._glance)
 
     def delete_many(self, keys: Iterable[str]) -> None:
         paths = [self._path(key) for key in keys]

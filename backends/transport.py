@@ -116,6 +116,7 @@ class ObstoreRequests:
         self._fits = fits
         self._clients: dict[str, Any] = {}
         self._marked: set[str] = set()
+        self._full: set[str] = set()
         self.is_writing = True
         """False once an ETag was not as predicted. Then fsspec writes."""
         self.named: dict[str, Callable[..., Any]] = {
@@ -125,6 +126,7 @@ class ObstoreRequests:
             "_write": self.write,
             "_create": self.create,
             "_page": self.page,
+            "_glance": self.glance,
             "_delete": self.delete,
         }
         for name in by_fsspec:
@@ -151,7 +153,9 @@ class ObstoreRequests:
     def create(self, path: str, data: bytes) -> None:
         self._put(path, data, "create")
 
-    def page(self, prefix: str, after: str | None) -> tuple[list[tuple[str, int, int]], str | None]:
+    def page(
+        self, prefix: str, after: str | None, is_checked: bool = True
+    ) -> tuple[list[tuple[str, int, int]], str | None]:
         if prefix in self._marked or (after is not None and not isinstance(after, _Rest)):
             raise NotExpressed("a listing that fsspec began")
         obs, client, start = self._at(prefix)
@@ -171,13 +175,28 @@ class ObstoreRequests:
         if any(size == 0 for _, size, _ in listed):
             self._marked.add(prefix)
             raise NotExpressed("an empty object may be the mark of a folder, whose last slash obstore does not show")
-        if not found and after is None:
+        if not found and after is None and is_checked and not self._is_empty(prefix):
             raise NotExpressed("obstore takes any answer in XML for an empty listing, which must not be believed (H11)")
         if len(found) < PAGE:
             return listed, None
         rest = _Rest(max(found[-1][0], passed))
         rest.stream, rest.passed = stream, passed
         return listed, rest
+
+    def _is_empty(self, prefix: str) -> bool:
+        """Whether a listing of the folder around this one proves that it is empty: it names other objects, and all of them."""
+        around = prefix.rstrip("/").rpartition("/")[0]
+        if not around or around in self._full:
+            return False
+        obs, client, start = self._at(around)
+        others = next(obs.list(client, start or None, chunk_size=PAGE), ())
+        if len(others) == PAGE:
+            self._full.add(around)  # it would take several requests: fsspec takes one
+        within = prefix.partition("/")[2]
+        return 0 < len(others) < PAGE and not any(str(o["path"]).startswith(within) for o in others)
+
+    def glance(self, prefix: str, after: str | None) -> tuple[list[tuple[str, int, int]], str | None]:
+        return self.page(prefix, after, is_checked=False)
 
     def delete(self, paths: list[str]) -> None:
         if any(path.endswith("/") for path in paths):

@@ -51,7 +51,7 @@ def test_one_request_each(counted: Counted) -> None:
     assert cost(lambda: store.get_range("a", 50, 60)) == ["GET"]
     assert cost(lambda: store.head("a")) == [counted.head]
     assert cost(lambda: list(store.list(""))) == ["GET"]
-    # obstore believes any answer that is XML, so that fsspec is asked whether a listing is empty.
+    # obstore believes any answer that is XML, so that the folder around is listed too.
     assert cost(lambda: list(store.list("nothing/"))) == ["GET"] * (2 if store.transport.name == "obstore" else 1)
     assert cost(lambda: store.delete_many(["a"])) == [counted.one_delete]
     deletes = ["DELETE"] * 3 if counted.faulty.kind == "adls" else ["POST"]

@@ -22,6 +22,7 @@ from servers import S3Server
 from lakelatch.backends import adls, s3_obstore, transport
 from lakelatch.backends.adls import AdlsStore
 from lakelatch.backends.gcs import GcsStore
+from lakelatch.backends.metered import MeteredStore
 from lakelatch.backends.object_store import FsspecStore
 from lakelatch.backends.registry import open_store
 from lakelatch.backends.s3 import S3Store
@@ -275,6 +276,49 @@ def test_a_listing_goes_on_after_a_failure(faulty: Faulty, monkeypatch: pytest.M
     monkeypatch.setitem(fast.named, "_page", lambda *args: page(fast, *args))
     assert [info.key for info in store.list("")] == list("01234567")
     assert failed
+
+
+@pytest.mark.parametrize("kind", ["s3", "adls"])
+def test_an_empty_folder_beside_other_objects_is_proven_by_them(faulty: Faulty) -> None:
+    """Loading fsspec's client takes longer than a commit. That a new table has no snapshots is shown by its schema."""
+    faulty.past().put("schema/schema-0", b"{}")
+    store = faulty.store()
+    asked = len(faulty.proxy.requests)
+    assert list(store.list("snapshot/")) == []
+    assert len(faulty.proxy.requests) - asked == 2
+    assert store._connection is None, "fsspec was not loaded"
+    faulty.past().put("snapshot/snapshot-1", b"{}")
+    assert [info.key for info in store.list("snapshot/")] == ["snapshot/snapshot-1"]
+
+
+@pytest.mark.parametrize("kind", ["s3", "adls"])
+@pytest.mark.parametrize("others", [0, 3])
+def test_fsspec_says_whether_a_folder_is_empty_beside_nothing_and_beside_many(
+    faulty: Faulty, others: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing proves an empty answer (H11), and more than a page of others would take several requests each time."""
+    monkeypatch.setattr(transport, "PAGE", 3)
+    for number in range(others):
+        faulty.past().put(f"data/{number}", b"1")
+    store = faulty.store()
+    for more in (3, 2) if others else (3, 3):
+        asked = len(faulty.proxy.requests)
+        assert list(store.list("snapshot/")) == []
+        assert store._connection is not None
+        assert len(faulty.proxy.requests) - asked == more, "the folder around is not listed again if it is large"
+
+
+@pytest.mark.parametrize("kind", ["s3", "adls"])
+def test_a_glance_believes_an_empty_answer(faulty: Faulty) -> None:
+    """Whoever asks may miss objects, so that nothing is asked again."""
+    store = faulty.store()
+    asked = len(faulty.proxy.requests)
+    assert list(store.glance("lakelatch/intents/")) == []
+    assert (len(faulty.proxy.requests) - asked, store._connection) == (1, None)
+    store.put("lakelatch/intents/one", b"{}")
+    assert [info.key for info in MeteredStore(store).glance("lakelatch/intents/")] == ["lakelatch/intents/one"]
+    fsspec = faulty.store(transport="fsspec")
+    assert [info.key for info in fsspec.glance("lakelatch/intents/")] == ["lakelatch/intents/one"]
 
 
 @pytest.mark.parametrize("kind", ["s3"])
