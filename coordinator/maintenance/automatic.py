@@ -21,36 +21,13 @@ from ..surroundings import MACHINE, Surroundings
 from .consumers import expire_consumers, expired_consumers, list_consumers
 from .expire import expire
 from .orphans import store_clock_ms
-from .retention import Retention
+from .retention import Retention, is_automatic
 
 _LOG = logging.getLogger("lakelatch.expiry")
-RETENTION_OPTIONS = (
-    opt.SNAPSHOT_TIME_RETAINED,
-    opt.SNAPSHOT_RETAINED_MIN,
-    opt.SNAPSHOT_RETAINED_MAX,
-    opt.CHANGELOG_TIME_RETAINED,
-    opt.CHANGELOG_RETAINED_MIN,
-    opt.CHANGELOG_RETAINED_MAX,
-)
 LONGEST_PAUSE_S = 60.0
 PAUSE_SHARE = 100
 """After a run, the next one waits for this part of the time that snapshots are kept, and at most `LONGEST_PAUSE_S`."""
 _ROUNDS = 100
-
-
-def is_automatic(options: TableOptions) -> bool:
-    """Do a table's options ask for expiry after each commit?
-
-    Option `snapshot.expire.automatic` decides; without it, a table that says how long its snapshots are kept, and is not
-    `write-only`.
-
-    >>> is_automatic(TableOptions({})), is_automatic(TableOptions({"snapshot.num-retained.max": "20"}))
-    (False, True)
-    """
-    said = options.get(opt.EXPIRE_AUTOMATICALLY)
-    if options.get(opt.WRITE_ONLY):
-        return False
-    return said if said is not None else any(option.key in options.texts for option in RETENTION_OPTIONS)
 
 
 def _pause_s(options: TableOptions) -> float:

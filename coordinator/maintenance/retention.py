@@ -20,6 +20,30 @@ from ..history.base import longest_age_ms
 DELAYS = 2
 """A name may be freed after this many times the age limit of a writer's knowledge; the difference allows for slow requests."""
 
+RETENTION_OPTIONS = (
+    opt.SNAPSHOT_TIME_RETAINED,
+    opt.SNAPSHOT_RETAINED_MIN,
+    opt.SNAPSHOT_RETAINED_MAX,
+    opt.CHANGELOG_TIME_RETAINED,
+    opt.CHANGELOG_RETAINED_MIN,
+    opt.CHANGELOG_RETAINED_MAX,
+)
+
+
+def is_automatic(options: TableOptions) -> bool:
+    """Do a table's options ask for expiry after each commit?
+
+    Option `snapshot.expire.automatic` decides; without it, a table that says how long its snapshots are kept, and is not
+    `write-only`.
+
+    >>> is_automatic(TableOptions({})), is_automatic(TableOptions({"snapshot.num-retained.max": "20"}))
+    (False, True)
+    """
+    said = options.get(opt.EXPIRE_AUTOMATICALLY)
+    if options.get(opt.WRITE_ONLY):
+        return False
+    return said if said is not None else any(option.key in options.texts for option in RETENTION_OPTIONS)
+
 
 @dataclass(frozen=True)
 class Retention:

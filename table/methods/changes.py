@@ -69,7 +69,9 @@ class Changes(OpenTable):
             self.alter(*(add_column(column.name, column.type) for column in new))
         return data if can_be_read_again(data) else chain([first], batches)
 
-    def _lookups(self) -> KeyLookups:
+    def _lookups(self) -> KeyLookups | None:
+        if not self._schema.primary_keys:
+            return None
         from ..key_moves import with_moved_keys
         from ..reading.stored_keys import stored_keys
         from ..writing.placing import KeyLookups

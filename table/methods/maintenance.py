@@ -36,10 +36,14 @@ class Maintenance(OpenTable):
     """The maintenance methods of `Table`."""
 
     def _afterwards(self, timeline: Timeline, schema: TableSchema) -> list[Callable[[], object]]:
-        from ...coordinator.maintenance.automatic import AfterCommit, is_automatic
+        from ...coordinator.maintenance.retention import is_automatic
 
         work = super()._afterwards(timeline, schema)
-        return [*work, AfterCommit(timeline, schema.options)] if is_automatic(schema.options) else work
+        if not is_automatic(schema.options):
+            return work
+        from ...coordinator.maintenance.automatic import AfterCommit
+
+        return [*work, AfterCommit(timeline, schema.options)]
 
     def expire(
         self,
@@ -210,9 +214,10 @@ class Maintenance(OpenTable):
         return rescale(self.committer, timeline, schema, chosen_partitions(where, schema), progress)
 
     def _after_write(self, buckets: frozenset[PartitionBucket]) -> None:
-        from ..compaction.inline import compact_written
+        if self._schema.primary_keys:
+            from ..compaction.inline import compact_written
 
-        compact_written(self.committer, self.timeline, buckets)
+            compact_written(self.committer, self.timeline, buckets)
 
     def plan_rollback(
         self,

@@ -183,10 +183,10 @@ class Tags(OpenTable):
         return plan if dry_run else apply_automatic(self.timeline, schema, rules, plan, progress=progress)
 
     def _afterwards(self, timeline: Timeline, schema: TableSchema) -> list[Callable[[], object]]:
-        from ...coordinator.tags.automatic import tag_after_commit
-
         work = super()._afterwards(timeline, schema)
         if schema.option_texts.get(opt.TAG_AUTOMATIC.key, "none").lower() != "none":
+            from ...coordinator.tags.automatic import tag_after_commit
+
             work.insert(0, lambda: tag_after_commit(timeline, schema))  # before an expiry takes the snapshot away
         return work
 

@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from random import random
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -22,15 +22,17 @@ from ...coordinator.commit.message import PendingUpload
 from ...core import options as opt
 from ...core.external_paths import ExternalPaths
 from ...core.file_index.options import IndexSpec, index_specs
-from ...core.file_index.writing import FileIndexBuilder
 from ...core.metadata.data_file import SOURCE_APPEND, DataFile, SimpleStats
 from ...core.metadata.schema import TableSchema
 from ...core.paths import INDEX_SUFFIX
 from ...core.rows.types import Field, is_blob_type
 from ...core.statistics.collect import StatsCollector, StatsMode
 from ..formats.writing import OpenOutput, Output, output_of, suffix_of
-from .blob_writer import BlobFileWriter
 from .sink import SpillingSink
+
+if TYPE_CHECKING:
+    from ...core.file_index.writing import FileIndexBuilder
+    from .blob_writer import BlobFileWriter
 
 ROW_GROUP_BYTES = 64 << 20
 """The Arrow bytes of a row group, which is also what a writer holds in memory."""
@@ -198,7 +200,7 @@ class DataFileWriter:
         settings = self._settings
         self._sink = self._new_file(settings.suffix)
         self._output = settings.begin(self._sink, first_rows)
-        self._index = FileIndexBuilder(settings.indexes) if settings.indexes else None
+        self._index = _index_builder(settings.indexes) if settings.indexes else None
         is_parquet = settings.suffix.endswith(".parquet")
         self._stats = StatsCollector(settings.fields, settings.modes, settings.dense, parquet_footer=is_parquet)
 
@@ -215,6 +217,8 @@ class DataFileWriter:
         self._output = self._sink = self._stats = self._index = None
 
     def _blob_writer(self, field: Field) -> BlobFileWriter:
+        from .blob_writer import BlobFileWriter
+
         settings = self._settings
         return BlobFileWriter(
             field, lambda: self._new_file(".blob"), self._finished, settings.blob_target_bytes, settings.dense
@@ -272,3 +276,9 @@ def _local_wall_clock_ms() -> int:
     """The current time as the format stores creation times: the local wall clock, as if it were UTC (format/manifests §6)."""
     now = time.time()
     return int((now + time.localtime(now).tm_gmtoff) * 1000)
+
+
+def _index_builder(indexes: Sequence[IndexSpec]) -> FileIndexBuilder:
+    from ...core.file_index.writing import FileIndexBuilder  # few tables have indexes
+
+    return FileIndexBuilder(indexes)

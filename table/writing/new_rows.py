@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...coordinator.commit.base_numbers import BaseNumbers
 from ...coordinator.commit.committer import Committer
 from ...coordinator.commit.message import CommitMessage
 from ...core.metadata.snapshot import Snapshot
 from .placement import Placement
-from .placing import KeyLookups, placement_of
-from .renumber import Renumberer
 from .writer import TableWriter, check_writable, no_numbers
+
+if TYPE_CHECKING:  # what only tables with a primary key need takes as long to import as all else of an append
+    from .placing import KeyLookups
+    from .renumber import Renumberer
 
 
 class NewRows:
@@ -74,6 +76,8 @@ class NewRows:
         """Writes rows with a primary key again, if their numbers meet those of another job (H14)."""
         if not self._schema.primary_keys:
             return None
+        from .renumber import Renumberer
+
         uploads = [upload for m in messages for upload in m.uploads]
         self._renumberers.append(Renumberer(self._committer.store, self._schema, uploads))
         return self._renumberers[-1]
@@ -106,5 +110,7 @@ class NewRows:
 
     def _placement(self, base: BaseNumbers, replaces: bool, whole: bool) -> Placement:
         """How rows of a table with a primary key get their buckets."""
+        from .placing import placement_of
+
         indexes = self._committer.hash_indexes()
         return placement_of(self._schema, base, indexes, self._lookups, replaces=replaces, whole=whole)

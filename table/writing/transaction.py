@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from functools import partial
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...backends.elsewhere import delete_located
 from ...coordinator.commit.committer import Committer, new_commit_user
@@ -42,9 +42,11 @@ from ...core.metadata.snapshot import Snapshot
 from ...core.places import codec_of
 from .new_rows import NewRows
 from .overwrites import overwrite_spec, partitions_target, refuse_outside, snapshot_read, with_partition
-from .placing import KeyLookups
 from .upgrade import upgraded
 from .writer import keys_of
+
+if TYPE_CHECKING:
+    from .placing import KeyLookups
 
 
 def check_identity(commit_user: str | None, identifier: int | None) -> None:

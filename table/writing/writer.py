@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -33,10 +33,11 @@ from .beginning import Beginning
 from .bucket_writer import BucketWriter
 from .conform import Conformer, batches_of
 from .data_writer import DataFileWriter, FileSettings
-from .key_rows import KeyConformer
-from .key_writer import KeyBuffer, KeyForm
 from .placement import NO_TOTAL_BUCKETS, FixedBuckets, Placed, Placement
-from .postponed import PostponedForm, PostponedWriter
+
+if TYPE_CHECKING:
+    from .key_writer import KeyForm
+    from .postponed import PostponedForm
 
 HELD_BYTES = 256 << 20
 WRITE_THREADS = 4
@@ -103,6 +104,18 @@ def no_numbers(partitions: set[bytes]) -> Mapping[PartitionBucket, int]:
     return {}
 
 
+def _key_form(schema: TableSchema, changelog: bool) -> KeyForm:
+    from .key_writer import KeyForm
+
+    return KeyForm.of(schema, changelog)
+
+
+def _postponed_form(schema: TableSchema, commit_user: str, job: str) -> PostponedForm:
+    from .postponed import PostponedForm
+
+    return PostponedForm.of(schema, commit_user, job)
+
+
 class TableWriter:
     """Writes rows of one job (or one task of it) into data files.
 
@@ -134,14 +147,14 @@ class TableWriter:
         check_writable(schema, keyed=True)
         self._store, self._schema, self._job, self._travelling = store, schema, job, travelling
         self._rules = merge_rules(schema)
-        self._form = KeyForm.of(schema, changelog) if self._rules is not None else None
+        self._form = _key_form(schema, changelog) if self._rules is not None else None
         self._settings = FileSettings.of(schema) if self._form is None else self._form.files.files
         self._most_held = HELD_BYTES if self._rules is None else schema.options.get(opt.WRITE_BUFFER_SIZE)
         self._codec = codec_of(schema)
         self._paths = TablePaths(data_directory=schema.options.get(opt.DATA_FILE_DIRECTORY))
         self._conform = Conformer(schema.fields)
         self._placement = placement or _placed_by_key(schema)
-        self._aside = PostponedForm.of(schema, commit_user, job) if schema.bucket == POSTPONED else None
+        self._aside = _postponed_form(schema, commit_user, job) if schema.bucket == POSTPONED else None
         self._largest_numbers, self._beginning = largest_numbers, beginning or Beginning.now()
         self._writers: dict[PartitionBucket, BucketWriter] = {}
         self._bucket_by_bucket = bucket_by_bucket
@@ -157,6 +170,8 @@ class TableWriter:
         """
         conform: Callable[[pa.RecordBatch], pa.RecordBatch] = self._conform
         if self._rules is not None:
+            from .key_rows import KeyConformer
+
             conform = KeyConformer(self._schema, self._rules, row_kind=row_kind, deletes=deletes)
         elif row_kind is not None or deletes:
             raise InvalidArgument("a table without a primary key has no rows that could be replaced or deleted by key")
@@ -242,8 +257,12 @@ class TableWriter:
             folder = self._paths.bucket_dir(self._codec.path(partition), bucket)
             stem = f"{self._job}-{len(self._writers)}"
             if self._aside is not None and bucket == POSTPONED:
+                from .postponed import PostponedWriter
+
                 writer = PostponedWriter(self._store, self._aside, folder, stem, self._travelling)
             elif self._form is not None:
+                from .key_writer import KeyBuffer
+
                 first = partial(self._first_number, target)
                 writer = KeyBuffer(self._store, self._form, folder, stem, self._travelling, first)
             else:

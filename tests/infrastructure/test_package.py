@@ -56,6 +56,24 @@ def test_a_table_is_opened_without_pandas() -> None:
     assert done.stdout.strip() == "False"
 
 
+def test_a_plain_append_imports_no_room_that_it_does_not_need(tmp_path: Path) -> None:
+    """Many jobs commit once: what they import takes longer than the commit. Primary keys alone are half of the modules."""
+    code = """
+import sys, pyarrow as pa, pyarrow.csv, lakelatch as ll
+rows = pyarrow.csv.read_csv(pa.BufferReader(b"v\\n1\\n"))
+ll.create_table(sys.argv[1], rows.schema).append(rows)
+print(*sorted(sys.modules))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path / "t")], capture_output=True, text=True, timeout=60, check=True
+    )
+    imported = done.stdout.split()
+    assert "lakelatch.table.writing.transaction" in imported
+    rooms = ("table.merging", "table.compaction", "table.reading", "table.scan", "coordinator.tags")
+    unneeded = ("pandas", "s3fs", "lakelatch.coordinator.maintenance.expire", *(f"lakelatch.{room}" for room in rooms))
+    assert [name for name in unneeded if name in imported] == []
+
+
 def test_the_tests_ran_something() -> None:
     """A glob that finds nothing would pass for ever."""
     assert {"lakelatch", "lakelatch.core.rows.types", "lakelatch.coordinator.protocol.machine"} <= set(MODULES)
