@@ -69,8 +69,8 @@ def create_table(
     url: str,
     schema: pa.Schema | Schema,
     *,
-    partition_by: Sequence[str] = (),
-    primary_key: Sequence[str] = (),
+    partition_by: Sequence[str] | str | None = None,
+    primary_key: Sequence[str] | str | None = None,
     options: Mapping[str, Any] | None = None,
     comment: str | None = None,
     exist_ok: bool = False,
@@ -83,7 +83,7 @@ def create_table(
     Args:
         url: the table's location: a path, `file://`, `s3://`, …
         schema: an Arrow schema, or `Schema` for types that Arrow lacks.
-        partition_by, primary_key: column names.
+        partition_by, primary_key: a column name, or several.
         options: the format's table options.
         exist_ok: return the existing table instead of raising.
         storage_options: options of the store, as in fsspec. They are never stored in the table.
@@ -121,8 +121,8 @@ def create_table(
     return _open(store, DEFAULT_BRANCH, journal)
 
 
-def _names(names: Sequence[str] | str) -> tuple[str, ...]:
-    return (names,) if isinstance(names, str) else tuple(names)
+def _names(names: Sequence[str] | str | None) -> tuple[str, ...]:
+    return (names,) if isinstance(names, str) else tuple(names or ())
 
 
 def open_table(

@@ -58,3 +58,15 @@ def test_a_path_is_taken_wherever_a_url_is(tmp_path: Path) -> None:
     for name in ("t", "sharing", "migrated", "renamed"):
         assert ll.open_table(tmp_path / name).count() == 1  # type: ignore[arg-type]
     assert ll.open_catalog(tmp_path).databases() == []  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("given", [None, (), [], "day", ["day"]])
+def test_the_columns_of_a_new_table_are_one_name_several_or_none(tmp_path: Path, given: Any) -> None:
+    """As Spark's writers take them, so that a job can pass its own argument on."""
+    rows = pa.schema([pa.field("day", pa.int64(), nullable=False), ("v", pa.int64())])
+    parts = ll.create_table(str(tmp_path / "parts"), rows, partition_by=given)
+    lake = ll.open_catalog(str(tmp_path / "lake"))
+    lake.create_database("db")
+    keyed = lake.create_table("db.t", rows, primary_key=given, options={"bucket": "1"} if given else {})
+    wanted = ("day",) if given else ()
+    assert (parts.schema.partition_keys, keyed.schema.primary_keys) == (wanted, wanted)
