@@ -53,6 +53,12 @@ BENCHMARKS = (
         "--commits 10 --marks 20 200", "--commits 25 --marks 20 1000 10000",
     ),
     Benchmark(
+        "stores", "One writer and one reader, by store",
+        "GCS and Azure should be within 1.2 times S3; their emulators take longer for a request. A cold read is five requests in"
+        " sequence after the schema's two: which snapshot, its file, its lists, manifests, data.",
+        "--commits 8", "--commits 25",
+    ),
+    Benchmark(
         "contention", "Many processes commit to one table",
         "Beside delta-rs and pypaimon. Every commit must be acknowledged and visible; *lost* must be 0.",
         "--writers 4 --commits 5 --limit-s 60", "--writers 32 --commits 5 --limit-s 600",
