@@ -5,7 +5,8 @@ delta-rs and pypaimon in the same run, one after another, each with its defaults
 besides: N processes append M rows each, one row a commit, on one S3 server (versitygw). A proxy at the server counts the
 requests; toxiproxy before it delays every answer, so that what waits for the network waits for it here too. A library that
 takes longer than the limit is stopped, and its line shows what it had by then. It fails where lakelatch did not land every
-commit exactly once. With LAKELATCH_NIGHTLY=1 the table in docs/many-writers.md is written anew.
+commit exactly once. With `--store gcs` or `azure`, and with `--transport fsspec`, lakelatch runs alone. With LAKELATCH_NIGHTLY=1
+the table in docs/many-writers.md is written anew.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from figures import keep  # noqa: E402
 from interop.pypaimon_env import interpreter  # noqa: E402
 from peers import is_usable  # noqa: E402
 from recorded import add_json, record  # noqa: E402
-from servers import FaultProxy, S3Server, s3_server, toxiproxy  # noqa: E402
+from servers import FaultProxy, S3Server, azure_server, gcs_server, s3_server, toxiproxy  # noqa: E402
 
 CHILD = HERE / "contended_child.py"
 READ_WITHIN_S = 120
@@ -58,14 +59,24 @@ PEERS: dict[str, tuple[Callable[[], Path], Callable[[S3Server, str], dict[str, A
 """Each library's Python, and how it is told where the server is."""
 
 
-class Peer:
-    """One library on a table of its own."""
+SERVERS: dict[str, Callable[[], Any]] = {"s3": s3_server, "gcs": gcs_server, "azure": azure_server}
+"""By the dialect of their requests."""
 
-    def __init__(self, name: str, url: str, server: S3Server, through: str) -> None:
-        python, options = PEERS[name]
+
+class Peer:
+    """One library on a table of its own.
+
+    Args:
+        server: of the dialect that the library speaks; only S3's for all of them.
+        transport: the storage option of lakelatch.
+    """
+
+    def __init__(self, name: str, url: str, server: Any, through: str, transport: str = "auto") -> None:
+        python, told = PEERS[name]
+        chosen = {} if transport == "auto" else {"transport": transport}
         self.name = name
         self._command = [str(python()), str(CHILD), name, f"{url}/{name}"]
-        self._direct, self._through = options(server, server.endpoint_url), options(server, through)
+        self._direct, self._through = (told(server, end) | chosen for end in (server.endpoint_url, through))
 
     def ask(self, task: str) -> str:
         """Something that is done alone, without the delay; what it printed."""
@@ -177,20 +188,30 @@ def main() -> None:
     parser.add_argument("--latency-ms", type=float, default=20.0, help="added to each answer")
     parser.add_argument("--limit-s", type=float, default=120.0, help="for each library")
     parser.add_argument("--only", choices=sorted(PEERS), nargs="*", default=list(PEERS))
+    parser.add_argument("--store", choices=list(SERVERS), default="s3")
+    parser.add_argument("--transport", choices=["auto", "obstore", "fsspec"], default="auto", help="of lakelatch")
     add_json(parser)
     options = parser.parse_args()
+    is_plain = (options.store, options.transport) == ("s3", "auto")
     found = []
-    with s3_server() as server, FaultProxy(server.endpoint_url) as proxy, toxiproxy() as network:
+    with (
+        SERVERS[options.store]() as server,
+        FaultProxy(server.endpoint_url, dialect=options.store) as proxy,
+        toxiproxy() as network,
+    ):
         line = network.proxy(proxy.url)
-        url = f"s3://{server.create_bucket()}"
-        print(f"S3 server {server.name}, {options.latency_ms:.0f} ms on each answer", file=sys.stderr)
+        print(f"{server.name}, {options.latency_ms:.0f} ms on each answer", file=sys.stderr)
         with line.toxic("latency", latency=round(options.latency_ms)):
             for name in filter(is_usable, options.only):
-                peer = Peer(name, url, server, line.url)
+                if not is_plain and not name.startswith("lakelatch"):
+                    continue
+                peer = Peer(name, server.new_root(), server, line.url, options.transport)
                 found.append(contend(peer, proxy, options.writers, options.commits, options.limit_s))
-    title = f"{options.writers} processes x {options.commits} commits, S3, {options.latency_ms:.0f} ms on each answer"
-    record(options.json, title, found)
-    keep("many-writers.md", "contention", table(found))
+    title = f"{options.writers} processes x {options.commits} commits, {options.store}, transport {options.transport}"
+    record(options.json, f"{title}, {options.latency_ms:.0f} ms on each answer", found)
+    print(table(found))
+    if is_plain:
+        keep("many-writers.md", "contention", table(found))
     for row in found:
         whole = row["acknowledged"] == row["visible"] == row["asked"] and not row["doubled"] + row["errors"]
         if row["library"].startswith("lakelatch") and not whole:
