@@ -224,6 +224,11 @@ GROUPS: tuple[Mutant, ...] = (
         (worlds.restarted_rider(1, worlds.ASKING),),
     ),
     Mutant(
+        "a list that was not written is named",
+        lambda: [(run.CommitRun, "doubt_uploads", lambda self: None)],
+        (worlds.refused_rider(first=True), worlds.refused_rider(first=False)),
+    ),
+    Mutant(
         "a recovered rider is not named",
         lambda: [(run.CommitRun, "take_over", _does_not_name_it)],
         (worlds.recovered_rider(0, carried=False), worlds.rider_recovered_twice()),

@@ -36,6 +36,11 @@ def _loser(name: str = "A", **more: Any) -> Actor:
     return Actor(name, writer(rides=True, behind=True, **more))
 
 
+def _first(name: str = "A", **more: Any) -> Actor:
+    """A writer that knows of others, and asks them before it has lost to anybody."""
+    return Actor(name, writer(rides=True, meets=True, **more))
+
+
 def _carrier(name: str = "C", **more: Any) -> Actor:
     """A writer that looks whom it can carry."""
     return Actor(name, writer(rides=True, meets=True, **more))
@@ -64,27 +69,51 @@ ASKING = "create lakelatch/intents/"
 LOOKING = "list snapshot/"
 
 
-def dead_rider(*, recovers: bool = False, cleans: bool = False, resolves: bool = False) -> Scenario:
+def dead_rider(
+    *, recovers: bool = False, cleans: bool = False, resolves: bool = False, first: bool = False
+) -> Scenario:
     """A rider dies, or gives up, right after it has asked to be carried. Another carries it, while it is recovered, its files
     are cleaned away, or it asks what became of it. Whoever recovers it publishes it, if nobody has carried it yet.
+
+    Args:
+        first: it has asked before it has lost to anybody.
     """
     sweep = cleaner(lambda key: "-A1" in key or "00000001-0000" in key)
     others = (
         *((Actor("R", recoverer(), "recoverer", after=("A",)),) if recovers else ()),
         *((Actor("O", sweep, "cleaner", after=("A",)),) if cleans else ()),
     )
-    rider = _loser(journaled=recovers, resolves=resolves)
+    rider = (_first if first else _loser)(journaled=recovers, resolves=resolves)
     carrier = Actor("C", writer(rides=True, meets=True), after=() if resolves else ("A",))
     done = " and ".join(
         w for w, is_so in (("recovered", recovers), ("cleaned", cleans), ("resolved", resolves)) if is_so
     )
     return Scenario(
-        f"a rider is lost and {done}",
+        f"a rider {'that asked first ' if first else ''}is lost and {done}",
         (rider, carrier, *others),
         1,
         before=TWO,
         faults=frozenset({"403"}) if resolves else frozenset({"crash before", "crash after", "lands late"}),
         strikes=LOOKING if resolves else ASKING,
+        victims=frozenset("A"),
+        given=(("schema/schema-0", GROUPED.to_json()),),
+        schema=GROUPED,
+    )
+
+
+def refused_rider(*, first: bool) -> Scenario:
+    """The store refuses one request of a writer that asks to be carried, so that it does not know whether it is, and asks.
+
+    Args:
+        first: it asks before it has lost to anybody.
+    """
+    rider = _first("A", resolves=True) if first else _loser("A", resolves=True)
+    return Scenario(
+        f"a rider that {'asked first' if first else 'has lost'} is refused and resolved",
+        (rider, _carrier()),
+        1,
+        before=TWO,
+        faults=frozenset({"403"}),
         victims=frozenset("A"),
         given=(("schema/schema-0", GROUPED.to_json()),),
         schema=GROUPED,

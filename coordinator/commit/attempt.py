@@ -170,6 +170,10 @@ class Delta:
         lines = (*self.own_lines, *(line for intent in riders for line in intent.manifests))
         return replace(self, lines=lines, list=writer.manifest_list(lines), riders=riders)
 
+    def without_list(self) -> Delta:
+        """The same manifests; a list of them is to be written again."""
+        return replace(self, lines=self.own_lines, list=NO_LIST_YET, riders=())
+
     @property
     def names(self) -> tuple[str, ...]:
         """The names of its manifests and its list."""

@@ -50,7 +50,7 @@ from .layout import follow_landed
 from .receipt import Receipt
 from .request import CommitRequest
 from .retries import RetryPolicy
-from .rider import Rider
+from .rider import Rider, read_rider
 from .run import CommitRun
 from .settling import Settler
 from .side_by_side import UPLOAD_THREADS
@@ -165,7 +165,8 @@ class Committer:
 
     @contextmanager
     def _answering(self, driver: Driver) -> Iterator[None]:
-        """Attach the identity and a way to find out the outcome to whatever ends a commit after its snapshot was sent (H23).
+        """Attach the identity and a way to find out the outcome to whatever ends a commit that may land (H23): after its snapshot
+        was sent, or after it has asked others to carry it.
 
         An unexpected error becomes `OutcomeUnknown`. An interrupt is raised unchanged, with the unknown outcome as its cause.
         """
@@ -173,11 +174,13 @@ class Committer:
             yield
         except BaseException as error:
             run = driver.run
-            if not run.tried:
+            if not run.tried and not run.group.asked:
                 raise
             self._knows.newest.forget()
             what = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-            unknown = self._unknown(driver, do.Undecided(run.tried[-1].snapshot, f"interrupted by {what}"))
+            ours = run.tried[-1].snapshot if run.tried else driver.state.ours
+            assert ours is not None  # an intent is above a base
+            unknown = self._unknown(driver, do.Undecided(ours, f"interrupted by {what}"))
             if isinstance(error, Exception):
                 raise unknown from error
             raise error from unknown
@@ -400,12 +403,19 @@ class Committer:
         with self._watch("resolve", run.writer.names.uuid, run.request) as seen, self._answering(driver):
             metered = MeteredStore(self.store, seen.heard)
             found = await_answer(case, self._timeline(metered), self._around, timeout_s)
-            outcome = found.outcome
-            if found.may_go_on:
+            outcome, intent = found.outcome, run.group.intent
+            resumes = found.may_go_on and isinstance(driver.state.outcome, do.Undecided)
+            if resumes:
                 outcome = driver.resume(TimeBudget(self._policy.timeout_ms, self._around), seen)
+            elif (
+                found.may_go_on and intent is not None
+            ):  # it was interrupted: it is finished as if its writer were gone
+                timeline = self._timeline(metered)
+                rider = read_rider(intent, driver.asked, driver.state.ride.files, timeline, self.schema)
+                outcome = self.finish(rider).outcome
             outcome = self._followed(outcome, self._timeline(metered))
             seen.ended(outcome, len(run.tried))
-        if not isinstance(outcome, do.Undecided) and not found.may_go_on:
+        if not isinstance(outcome, do.Undecided) and not resumes:
             driver.journal.record(resolved(outcome))
             driver.journal.conclude()
         elapsed_ms = (self._around.monotonic_s() - began) * 1000

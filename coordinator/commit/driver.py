@@ -59,13 +59,17 @@ class Driver:
     _began: float = field(init=False)
     _attempt_began: float = field(init=False)
 
-    def commit(self) -> Outcome:
-        """Run the commit to its outcome."""
+    @property
+    def asked(self) -> ev.CommitRequested:
+        """What the caller wants, as the first event of the commit."""
         request = self.run.request
-        first = ev.CommitRequested(
+        return ev.CommitRequested(
             request.commit_user, request.identifier, request.kind, bool(request.uploads), self.run.group.allowed
         )
-        return self._until_concluded(first)
+
+    def commit(self) -> Outcome:
+        """Run the commit to its outcome."""
+        return self._until_concluded(self.asked)
 
     def finish(self, rider: Rider) -> Outcome:
         """Publish the next snapshot with a commit whose writer is gone, or lose it, until nobody can carry it any more."""
@@ -185,6 +189,7 @@ class Driver:
             pieces.add([newest.look], "the look at the newest schema", lambda: None)
         pieces.run(self.pool)
         if pieces.failure is not None:
+            self.run.doubt_uploads()
             events.clear()
             events.append(ev.UploadFailed(*pieces.failure))
 

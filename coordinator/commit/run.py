@@ -359,6 +359,14 @@ class CommitRun:
             case _:
                 assert_never(effect)
 
+    def doubt_uploads(self) -> None:
+        """A file of this attempt was not written. A commit whose intent is open may go on after that, and then writes its lists
+        anew; the manifests that its intent names were durable before.
+        """
+        attempt = self._attempt()
+        kept = attempt.delta.without_list() if attempt.delta is not None and self.group.asked else None
+        self.attempt = replace(attempt, delta=kept)
+
     def _missing_hint(self) -> list[MetadataFile]:
         """EARLIEST, if it is missing: without it, a fork above a gap cannot be distinguished from the history (H25)."""
         begin = self._attempt().base.unhinted

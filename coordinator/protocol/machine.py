@@ -521,7 +521,8 @@ def _granted(state: CommitState, event: ev.RetryGranted) -> Step:
 def _next_attempt(state: CommitState) -> Step:
     attempt = state.attempt + 1
     state = replace(_repeated(state, attempt=attempt), phase=Phase.COLLECT)
-    return state, (do.ResolveLatest(attempt, state.lost_to[-1], state.ride.window),)
+    known = state.lost_to[-1] if state.lost_to else state.base  # a commit that asked first has lost no race
+    return state, (do.ResolveLatest(attempt, known, state.ride.window),)
 
 
 def _budget_spent(state: CommitState, event: ev.BudgetSpent) -> Step:

@@ -36,6 +36,7 @@ class Hooked(MemoryStore):
         super().__init__(url)
         self.before: dict[str, Callable[[], Any]] = {}
         self.after: dict[str, Callable[[], Any]] = {}
+        self.refuses = ""
         self.is_away = False
 
     def put_if_absent(self, key: str, data: bytes) -> PutOutcome:
@@ -43,6 +44,11 @@ class Hooked(MemoryStore):
         answer = super().put_if_absent(key, data)
         instead = self._due(self.after, key)
         return instead if isinstance(instead, Unknown) else answer
+
+    def put(self, key: str, data: bytes) -> None:
+        if self.refuses and key.startswith(self.refuses):
+            raise StoreUnavailable(f"{key}: access denied")
+        super().put(key, data)
 
     def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
         if self.is_away:
@@ -324,6 +330,60 @@ def test_a_writer_that_asks_first_is_carried_like_one_that_has_lost() -> None:
     assert (receipt.snapshot_id, receipt.leader is not None) == (3, True)
     assert world.values == [0, 1, 100, 200]
     assert world.table.append(rows(2)).snapshot_id == 4, "it builds on the snapshot that carried it"
+
+
+@pytest.mark.parametrize("first", [True, False], ids=["asks first", "has lost"])
+def test_a_list_that_could_not_be_written_is_written_anew(first: bool) -> None:
+    """The store refused it while the intent was open, so that the commit goes on when it is resolved: under another name."""
+    world = World()
+    if first:
+        world.another(100)
+        world.table.committer.meet(3, 0.5)
+    else:
+        world.loses()
+
+    def refuse() -> None:
+        world.store.refuses = "manifest/manifest-list"
+
+    world.store.after["lakelatch/intents/"] = refuse
+    with pytest.raises(OutcomeUnknown, match="access denied") as told:
+        world.table.append(rows(1, 2), commit_user="etl", identifier=7)
+    world.store.refuses = ""
+    assert world.values == [0, 100]
+    receipt = told.value.resolve(timeout=0)
+    world.table.committer.settle()
+    assert (receipt.snapshot_id, world.values, world.intents) == (3, [0, 1, 2, 100], [])
+    assert world.fresh.verify("all", data=True) == []
+
+
+@pytest.mark.parametrize("interrupt", [KeyboardInterrupt, MemoryError])
+@pytest.mark.parametrize("first", [True, False], ids=["asks first", "has lost"])
+@pytest.mark.parametrize("carried", [True, False])
+def test_an_append_that_is_interrupted_after_it_has_asked_is_resolved(
+    interrupt: type[BaseException], first: bool, carried: bool
+) -> None:
+    """Its rows may land without it, so the error says how to find out; and if nobody carries them, that publishes them (H23)."""
+    world = World()
+    if first:
+        world.another(100)
+        world.table.committer.meet(3, 0.5)
+    else:
+        world.loses()
+
+    def stop() -> None:
+        raise interrupt
+
+    world.store.after["lakelatch/intents/"] = stop
+    with pytest.raises((OutcomeUnknown, KeyboardInterrupt)) as told:
+        world.table.append(rows(1, 2), commit_user="etl", identifier=7)
+    unknown = told.value if isinstance(told.value, OutcomeUnknown) else told.value.__cause__
+    assert isinstance(unknown, OutcomeUnknown)
+    if carried:
+        world.another(200, looks=True)
+    receipt = unknown.resolve(timeout=0)
+    assert (receipt.snapshot_id, world.values) == (3, [0, 1, 2, 100, *([200] if carried else [])])
+    assert world.table.append(rows(1, 2), commit_user="etl", identifier=7).replayed
+    assert world.fresh.verify("all", data=True) == []
 
 
 def test_a_writer_that_commits_in_a_row_finds_those_who_ask() -> None:

@@ -182,6 +182,12 @@ CASES: list[Case] = [
     ((*WAITING, *[ev.NobodyCame()] * 3), ev.NobodyCame(), Phase.GATHER, (do.ChooseRiders(WINNER, False),)),
     (WAITING, ev.SnapshotSeen(NEXT), Phase.RETRY, (do.AwaitRetry(2, NEXT),)),
     (UNKNOWN, ev.Resumed(), Phase.COLLECT, (do.ResolveLatest(4, NEXT, WINNER),)),
+    (
+        (*LEADS_FIRST, ev.UploadFailed("list", "403")),
+        ev.Resumed(),
+        Phase.COLLECT,
+        (do.ResolveLatest(2, BASE, BASE),),  # it has lost to nobody, and looks above the base that it asked on
+    ),
     (ABOARD, ev.LineageUnread("down"), Phase.VERIFY, (do.VerifyRide(NEXT, 2),)),
     (ABOARD, ev.LineageBroken("freed"), Phase.DONE, (undecided(NEXT, "freed"),)),
 ]
