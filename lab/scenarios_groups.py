@@ -113,7 +113,7 @@ def refused_rider(*, first: bool) -> Scenario:
         (rider, _carrier()),
         1,
         before=TWO,
-        faults=frozenset({"403"}),
+        faults=FAULTS | {"403"},
         victims=frozenset("A"),
         given=(("schema/schema-0", GROUPED.to_json()),),
         schema=GROUPED,
