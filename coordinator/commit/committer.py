@@ -407,9 +407,8 @@ class Committer:
             resumes = found.may_go_on and isinstance(driver.state.outcome, do.Undecided)
             if resumes:
                 outcome = driver.resume(TimeBudget(self._policy.timeout_ms, self._around), seen)
-            elif (
-                found.may_go_on and intent is not None
-            ):  # it was interrupted: it is finished as if its writer were gone
+            elif found.may_go_on and intent is not None:
+                # It was interrupted, so that it is finished as if its writer were gone.
                 timeline = self._timeline(metered)
                 rider = read_rider(intent, driver.asked, driver.state.ride.files, timeline, self.schema)
                 outcome = self.finish(rider).outcome
