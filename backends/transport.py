@@ -189,7 +189,10 @@ class ObstoreRequests:
         if not around or around in self._full:
             return False
         obs, client, start = self._at(around)
-        others = next(obs.list(client, start or None, chunk_size=PAGE), ())
+        try:
+            others = next(obs.list(client, start or None, chunk_size=PAGE), ())
+        except Exception:  # not everybody who may list the one folder may list the other
+            return False
         if len(others) == PAGE:
             self._full.add(around)  # it would take several requests: fsspec takes one
         within = prefix.partition("/")[2]

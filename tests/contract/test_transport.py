@@ -309,6 +309,20 @@ def test_fsspec_says_whether_a_folder_is_empty_beside_nothing_and_beside_many(
 
 
 @pytest.mark.parametrize("kind", ["s3", "adls"])
+@pytest.mark.parametrize("status", [403, 503])
+def test_the_folder_around_an_empty_one_need_not_be_listed(faulty: Faulty, status: int) -> None:
+    """Rights may hold for the one folder alone. Then fsspec says whether it is empty."""
+    faulty.past().put("schema/schema-0", b"{}")
+    store = faulty.store()
+    faulty.proxy.plan(
+        "refuse", method="GET", skip=1, status=status, code="AccessDenied" if status == 403 else "SlowDown"
+    )
+    assert list(store.list("snapshot/")) == []
+    assert store._connection is not None
+    assert [info.key for info in store.list("schema/")] == ["schema/schema-0"]
+
+
+@pytest.mark.parametrize("kind", ["s3", "adls"])
 def test_a_glance_believes_an_empty_answer(faulty: Faulty) -> None:
     """Whoever asks may miss objects, so that nothing is asked again."""
     store = faulty.store()
