@@ -170,6 +170,9 @@ class AdlsStore(FsspecStore):
     async def _write(self, fs: Any, path: str, data: bytes) -> None:
         await self._blob(fs, path).upload_blob(data, length=len(data), overwrite=True, **self._once)
 
+    def _import_client(self) -> None:
+        _adlfs()
+
     async def _page(self, fs: Any, prefix: str, after: str | None) -> tuple[list[tuple[str, int, int]], str | None]:
         container, _, start = prefix.partition("/")
         client = fs.service_client.get_container_client(container)

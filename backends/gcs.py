@@ -109,6 +109,9 @@ class GcsStore(FsspecStore):
     async def _write(self, fs: Any, path: str, data: bytes) -> None:
         await _upload(fs, path, *_bytes_of(data))
 
+    def _import_client(self) -> None:
+        _gcsfs()
+
     async def _page(self, fs: Any, prefix: str, after: str | None) -> tuple[list[tuple[str, int, int]], str | None]:
         bucket, _, start = prefix.partition("/")
         fields = "nextPageToken,items(name,size,updated)"

@@ -312,6 +312,17 @@ class FsspecStore(ChoosesTransport, ObjectFolders, ABC):
             self._connection = held
         return held[1]
 
+    def warm_up(self) -> None:
+        """Import what requests need, in the caller's thread. If another thread imports while Ctrl-C ends the process, Python
+        forgets that it was an interrupt, and the process ends as if it had failed.
+        """
+        with contextlib.suppress(LakelatchError):  # the first request says so
+            if self._carried()[0] is None:
+                self._import_client()
+
+    def _import_client(self) -> None:
+        """Import the client of fsspec."""
+
     def _bounded(self, seconds: float, call: Callable[..., Awaitable[T]], *args: Any) -> T:
         """Run one request to its end or to its deadline, from any thread."""
         fast = self._carried()[0]

@@ -158,6 +158,9 @@ class S3Store(FsspecStore):
     async def _write(self, fs: Any, path: str, data: bytes) -> None:
         await fs._call_s3("put_object", **_named(path), Body=data)
 
+    def _import_client(self) -> None:
+        _s3fs()
+
     async def _page(self, fs: Any, prefix: str, after: str | None) -> tuple[list[tuple[str, int, int]], str | None]:
         bucket, _, start = prefix.partition("/")
         more = {"ContinuationToken": after} if after else {}

@@ -105,6 +105,7 @@ class Committer:
         request.check()
         check_side_effects(self.schema.option_texts)
         self._ensure_safe()
+        getattr(self.store, "warm_up", _nothing)()
         turns_s, rides = self._knows.crowd.turns_s(self._around.monotonic_s()), may_ride(request, self.schema)
         if turns_s > 0 and not rides:  # who rides need not wait for a turn of its own
             self._around.sleep(self._around.uniform(0, turns_s))
@@ -440,6 +441,10 @@ class Committer:
             elapsed_ms=0.0,
             replayed=True,
         )
+
+
+def _nothing() -> None:
+    """For stores that have nothing to load."""
 
 
 def _partitions_replaced(run: CommitRun) -> int | None:

@@ -64,6 +64,7 @@ class Run:
         self.counts = {BASE: files.get("base", 1), DELTA: files.get("delta", 1), DATA: files.get("data", 0)}
         self.put: Callable[[str], None] = lambda name: None
         self.written: list[str] = []
+        self.doubted = False
         self.newest_schema, self.group = Newest(), self
         self.settler, self.allowed, self.others_met = self, False, 2
         self.now_s, self.slept, self.asked = 100.0, list[float](), list[Any]()
@@ -79,6 +80,9 @@ class Run:
         name = {BASE: "base", DELTA: "delta", DATA: "data"}[effect]
         files = [MetadataFile(f"{name}-{n}", f"{name}-{n}", b"") for n in range(self.counts[effect])]
         return files, ANSWERS[effect]
+
+    def doubt_uploads(self) -> None:
+        self.doubted = True
 
     def write(self, file: MetadataFile) -> None:
         self.put(file.name)
@@ -147,6 +151,7 @@ def test_the_first_failure_ends_the_attempt_after_all_files_were_tried() -> None
     run.put = failing(delta_0=StoreUnavailable("denied"), delta_1=StoreUnavailable("away"))
     assert uploaded(run) == [ev.UploadFailed(str(DELTA), "denied")]
     assert run.written == ["base-0"]
+    assert run.doubted, "what the attempt has made is not used again"
 
 
 def test_a_failure_that_is_not_the_stores_is_raised() -> None:
