@@ -323,6 +323,17 @@ def test_the_folder_around_an_empty_one_need_not_be_listed(faulty: Faulty, statu
 
 
 @pytest.mark.parametrize("kind", ["s3", "adls"])
+@pytest.mark.parametrize("pages", [1, 2])
+def test_a_page_in_xml_is_no_empty_listing(faulty: Faulty, pages: int) -> None:
+    """A proxy says something else with status 200, once or twice, where the store has objects (H11)."""
+    for key in ("schema/schema-0", "snapshot/snapshot-1"):
+        faulty.past().put(key, b"{}")
+    store = faulty.store()
+    faulty.proxy.plan("refuse", method="GET", times=pages, status=200, code="Welcome")
+    assert [info.key for info in store.list("snapshot/")] == ["snapshot/snapshot-1"]
+
+
+@pytest.mark.parametrize("kind", ["s3", "adls"])
 def test_a_glance_believes_an_empty_answer(faulty: Faulty) -> None:
     """Whoever asks may miss objects, so that nothing is asked again."""
     store = faulty.store()

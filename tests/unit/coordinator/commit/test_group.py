@@ -82,6 +82,14 @@ class World:
         """The next snapshot of the table is another's."""
         self.store.before["snapshot/snapshot-"] = lambda: self.another(100)
 
+    def will_ask(self, *, first: bool) -> None:
+        """The writer will ask to be carried, above snapshot 2: because it knows of others, or because it loses to one."""
+        if first:
+            self.another(100)
+            self.table.committer.meet(3, 0.5)
+        else:
+            self.loses()
+
     def another(self, value: int, *, looks: bool = False, **more: Any) -> ll.Receipt:
         """Another writer commits; `looks`: it has met others, and looks whom it can carry."""
         if looks:
@@ -336,11 +344,7 @@ def test_a_writer_that_asks_first_is_carried_like_one_that_has_lost() -> None:
 def test_a_list_that_could_not_be_written_is_written_anew(first: bool) -> None:
     """The store refused it while the intent was open, so that the commit goes on when it is resolved: under another name."""
     world = World()
-    if first:
-        world.another(100)
-        world.table.committer.meet(3, 0.5)
-    else:
-        world.loses()
+    world.will_ask(first=first)
 
     def refuse() -> None:
         world.store.refuses = "manifest/manifest-list"
@@ -364,11 +368,7 @@ def test_an_append_that_is_interrupted_after_it_has_asked_is_resolved(
 ) -> None:
     """Its rows may land without it, so the error says how to find out; and if nobody carries them, that publishes them (H23)."""
     world = World()
-    if first:
-        world.another(100)
-        world.table.committer.meet(3, 0.5)
-    else:
-        world.loses()
+    world.will_ask(first=first)
 
     def stop() -> None:
         raise interrupt
