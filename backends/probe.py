@@ -11,10 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ..core.errors import StoreUnavailable, UnsafeBackend
-from .store import AlreadyThere, Created, Store
+from tenacity import Retrying, retry_if_result, stop_after_attempt, stop_any, stop_before_delay, wait_random_exponential
 
-_ATTEMPTS = 3
+from ..core.errors import StoreUnavailable, UnsafeBackend
+from .deadline import left_s
+from .store import AlreadyThere, Created, PutOutcome, Store, Unknown
+
+_SENDS = 8
+_FIRST_WAIT_S, _LONGEST_WAIT_S = 0.05, 2.0
 
 
 class ProbedStores:
@@ -74,23 +78,29 @@ def probe(
         return True
     if store.capabilities.atomic_create is None:
         return _unsafe(f"{store.url}: {store.capabilities.detail}", allowed)
-    passed = 0
-    reason = ""
-    for _ in range(_ATTEMPTS):
-        outcome = store.put_if_absent(key, data)
-        if isinstance(outcome, AlreadyThere):
-            if passed:
-                made_again()
-            probed.remember(store.url)
-            return True
+    outcome = _answered(store, key, data)
+    if isinstance(outcome, Created):
+        # One success may mean that the object was just deleted. Two in a row mean that the store overwrites.
+        outcome = _answered(store, key, data)
         if isinstance(outcome, Created):
-            passed += 1
-            # One success may mean that the object was just deleted. Two in a row mean that the store overwrites.
-            if passed == 2:
-                return _unsafe(f"{store.url} created {key} although it exists: it ignores the condition", allowed)
-            continue
-        reason = outcome.reason
-    raise StoreUnavailable(f"{store.url}: could not find out whether creates are atomic: {reason}")
+            return _unsafe(f"{store.url} created {key} although it exists: it ignores the condition", allowed)
+        if isinstance(outcome, AlreadyThere):
+            made_again()
+    if isinstance(outcome, Unknown):
+        raise StoreUnavailable(f"{store.url}: could not find out whether creates are atomic: {outcome.reason}")
+    probed.remember(store.url)
+    return True
+
+
+def _answered(store: Store, key: str, data: bytes) -> PutOutcome:
+    """Send the create until it is answered, as often as any request: every send of it carries the bytes that are there."""
+    sends = Retrying(
+        stop=stop_any(stop_after_attempt(_SENDS), stop_before_delay(left_s())),
+        wait=wait_random_exponential(_FIRST_WAIT_S, _LONGEST_WAIT_S),
+        retry=retry_if_result(lambda outcome: isinstance(outcome, Unknown)),
+        retry_error_callback=lambda last: last.outcome.result() if last.outcome else None,
+    )
+    return sends(store.put_if_absent, key, data)
 
 
 def _unsafe(message: str, allowed: bool) -> bool:

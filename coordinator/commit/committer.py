@@ -230,8 +230,10 @@ class Committer:
 
     def _ensure_safe(self) -> None:
         """Probe once per process and store whether it refuses to create an object that exists (G9, H1)."""
-        if self.store.url not in PROBED:
-            timeline, key = self._timeline(self.store), self.paths.schema(self.schema.id)
+        if self.store.url in PROBED:
+            return
+        timeline, key = self._timeline(self.store), self.paths.schema(self.schema.id)
+        with TimeBudget(self._policy.timeout_ms, self._around).preparing():
             timeline.check_table()
             try:
                 data = self.store.get(key)

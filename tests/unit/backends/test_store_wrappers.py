@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from lakelatch.backends.deadline import answered_within
 from lakelatch.backends.faulty import Faults, FaultyStore
 from lakelatch.backends.memory import MemoryStore
 from lakelatch.backends.metered import MeteredStore
@@ -38,6 +39,17 @@ class Overwriting(MemoryStore):
 class Silent(MemoryStore):
     def put_if_absent(self, key: str, data: bytes) -> PutOutcome:
         return Unknown("no answer")
+
+
+class SlowToAnswer(MemoryStore):
+    """A store that leaves the first creates unanswered."""
+
+    unanswered = 0
+
+    def put_if_absent(self, key: str, data: bytes) -> PutOutcome:
+        outcome = super().put_if_absent(key, data)
+        self.unanswered -= 1
+        return outcome if self.unanswered < 0 else Unknown("no answer")
 
 
 class NoCreate(MemoryStore):
@@ -84,6 +96,24 @@ def test_probe_without_an_answer() -> None:
     store = FaultyStore(MemoryStore(f"memory://{uuid.uuid4().hex}"), 3, {"put_if_absent": Faults(error=0.5)})
     store.put("a", b"")
     assert probe(store, "a", b"", probed=probed) is True
+
+
+@pytest.mark.parametrize(("unanswered", "key"), [(7, "held"), (6, "gone")])
+def test_probe_asks_until_it_is_answered(unanswered: int, key: str) -> None:
+    """H2: one lost answer in ten is usual on a bad line, and must not end one job in a thousand before its first commit."""
+    store, probed = SlowToAnswer(f"memory://{uuid.uuid4().hex}"), ProbedStores()
+    store.put("held", b"{}")
+    store.unanswered = unanswered
+    assert probe(store, key, b"{}", probed=probed) is True
+    assert store.url in probed
+    store.clear()
+
+
+def test_probe_asks_no_longer_than_its_caller_waits() -> None:
+    metered = MeteredStore(Silent(f"memory://{uuid.uuid4().hex}"))
+    with answered_within(0.1), pytest.raises(StoreUnavailable, match="no answer"):
+        probe(metered, "a", b"", probed=ProbedStores())
+    assert metered.snapshot().by_operation["put_if_absent"] < 8
 
 
 def test_probe_of_an_object_that_was_just_deleted(memory: MemoryStore) -> None:
