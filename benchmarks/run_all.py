@@ -55,7 +55,8 @@ BENCHMARKS = (
     Benchmark(
         "stores", "One writer and one reader, by store",
         "GCS and Azure should be within 1.2 times S3; their emulators take longer for a request. A cold read is five requests in"
-        " sequence after the schema's two: which snapshot, its file, its lists, manifests, data.",
+        " sequence: the hint beside the schemas, its snapshot beside the schema, whether that is the newest beside its lists, the"
+        " manifests, the file.",
         "--commits 8", "--commits 25",
     ),
     Benchmark(

@@ -147,14 +147,15 @@ def open_table(
 
 
 def _open(store: Store, branch: str, journal: str | Journal | None) -> Table:
+    from ..coordinator.history.last_seen import LastSeen
     from ..coordinator.history.timeline import Timeline
     from .table import Table
 
     timeline = Timeline(store, TablePaths(branch))
     if branch != DEFAULT_BRANCH and not timeline.schema_ids():
         raise InvalidArgument(f"{store.url} has no branch {branch!r}")
-    schema, first_schema = timeline.opened()
-    return Table(store, schema, branch=branch, journal=journal, first_schema=first_schema)
+    (schema, first_schema), seen = timeline.both(timeline.opened, lambda: LastSeen.hinted(timeline))
+    return Table(store, schema, branch=branch, journal=journal, first_schema=first_schema, last_seen=seen)
 
 
 def is_table(url: str, *, storage_options: Mapping[str, Any] | None = None) -> bool:

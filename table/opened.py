@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ..backends.store import Store
     from ..coordinator.commit.committer import Committer
     from ..coordinator.commit.request import Grouping, Isolation
+    from ..coordinator.history.last_seen import LastSeen
     from ..coordinator.history.timeline import Timeline
     from ..coordinator.journal.lines import Journal
     from ..core.metadata.data_file import PartitionBucket
@@ -36,6 +37,7 @@ class OpenTable:
         schema: the newest schema, or the one of the snapshot that is read.
         pinned: the one snapshot that this table shows; None = always the latest.
         first_schema: the bytes of schema 0, by which commits recognise the table (see `Timeline`).
+        last_seen: what is known of the newest snapshot.
     """
 
     def __init__(
@@ -47,7 +49,9 @@ class OpenTable:
         journal: str | Journal | None = None,
         pinned: Snapshot | None = None,
         first_schema: bytes | None = None,
+        last_seen: LastSeen | None = None,
     ) -> None:
+        from ..coordinator.history.last_seen import LastSeen
         from ..coordinator.history.timeline import Timeline
 
         self.store = store
@@ -59,6 +63,7 @@ class OpenTable:
         self._journal = journal or schema.options.get(opt.COMMIT_JOURNAL) or None
         self._committer: Committer | None = None
         self._first_schema = first_schema
+        self._last_seen = last_seen or LastSeen()
 
     def __repr__(self) -> str:
         at = f" at snapshot {self.pinned.id}" if self.pinned is not None else ""
@@ -103,7 +108,7 @@ class OpenTable:
         timeline, schema = self.timeline, self._schema
         if self.pinned is not None:
             return timeline, self.pinned, schema
-        snapshot, schema = timeline.both(timeline.latest, self._newest_schema)
+        (timeline, snapshot), schema = timeline.both(lambda: self._last_seen.look(timeline), self._newest_schema)
         if snapshot is not None and snapshot.schema_id > schema.id:  # both came after the look at the schemas
             schema = timeline.schema(snapshot.schema_id, timeline.file_of(snapshot))
         self._follow(schema)

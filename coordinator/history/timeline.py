@@ -8,13 +8,13 @@ Invariants: without a gap in the ids, one listing decides and no hint is needed 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 from ...backends.store import ObjectInfo, ObjectNotFound, Store
-from ...core.errors import TableCorrupt, TableNotFound, missing
+from ...core.errors import LakelatchError, TableCorrupt, TableNotFound, missing
 from ...core.metadata.dropped import is_dropped
 from ...core.metadata.schema import TableSchema, parse_schema
 from ...core.metadata.snapshot import Snapshot, parse_snapshot
@@ -32,6 +32,8 @@ BASE_PROPERTY = "lakelatch.base"
 """`<id>:<identity>` of the snapshot that this one was built on; `0:` for none."""
 _EARLIEST = "EARLIEST"
 READ_THREADS = 8
+SMALL_READS = 32
+"""How many files that take no time to decode are requested at once."""
 COLUMNS_FROM = 2048
 """From this many entries on, decoding by columns is faster than one by one."""
 
@@ -63,6 +65,7 @@ class Timeline:
     Args:
         first_schema: the bytes of schema 0 when the table was opened, which distinguish this table from one made later at the
             same location (H21). None accepts any table.
+        held: metadata files that were read a moment ago, by name.
     """
 
     def __init__(
@@ -72,12 +75,14 @@ class Timeline:
         executor: Callable[[int, str], Executor] = MACHINE.executor,
         first_schema: bytes | None = None,
         schemas: dict[int, TableSchema] | None = None,
+        held: Mapping[str, bytes] | None = None,
     ) -> None:
         self.store = store
         self.paths = paths
         self.first_schema = first_schema
         self._executor = executor
         self._schemas: dict[int, TableSchema] = {} if schemas is None else schemas
+        self._held = held or {}
 
     # ------------------------------------------------------------------------------------------------------- schemas
 
@@ -213,11 +218,11 @@ class Timeline:
         except ObjectNotFound:
             return None
 
-    def latest(self, seen: Snapshot | None = None) -> Snapshot | None:
+    def latest(self, seen: Snapshot | None = None, beyond: int = 2) -> Snapshot | None:
         """The last snapshot of the table's history, None for a table without one (see `look`)."""
-        return self.look(seen).snapshot
+        return self.look(seen, beyond=beyond).snapshot
 
-    def look(self, seen: Snapshot | None = None, *, just_read: bool = False) -> Latest:
+    def look(self, seen: Snapshot | None = None, *, just_read: bool = False, beyond: int = 2) -> Latest:
         """The end of the table's history, and whether EARLIEST still has to be written.
 
         Args:
@@ -225,12 +230,13 @@ class Timeline:
                 a writer that is a little behind needs one round trip. A listing without it is stale, and continued from it.
             just_read: `seen` was read a moment ago and is known to be this table's. Otherwise it is read again, because the
                 name, or the whole table, may have been replaced.
+            beyond: how many of the ids that follow `seen` are requested.
 
         Raises:
             TableNotFound: the table was dropped, renamed, or made again since it was opened.
             TableCorrupt: the ids have a gap, and the evidence does not show which side of it is the history (H25).
         """
-        guesses = [] if seen is None else [seen.id + 1, seen.id + 2] if just_read else [seen.id + n for n in range(3)]
+        guesses = [] if seen is None else [seen.id + n for n in range(int(just_read), beyond + 1)]
         with self._executor(5, "lakelatch-latest") as pool:
             asked = [pool.submit(self.find, guess) for guess in guesses]
             checked = [pool.submit(self.check_table)] if self.first_schema is not None and not just_read else []
@@ -427,7 +433,11 @@ class Timeline:
 
         todo = list(manifests)
         if sum(m.num_added_files + m.num_deleted_files for m in todo) < COLUMNS_FROM:
-            return [self.entries_of(m) for m in todo] if self._is_near else list(self.parallel(self.entries_of, todo))
+            return (
+                [self.entries_of(m) for m in todo]
+                if self.is_near
+                else [*self.parallel(self.entries_of, todo, SMALL_READS)]
+            )
         names = [m.file_name for m in todo]
         return list(decode_manifests(list(zip(names, self.parallel(self._manifest, todo), strict=True))))
 
@@ -449,7 +459,23 @@ class Timeline:
         data = self._metadata(snapshot.index_manifest, self.file_of(snapshot))
         return decode_index_manifest(data, snapshot.index_manifest)
 
+    def lists_of(self, snapshot: Snapshot) -> dict[str, bytes]:
+        """The manifest lists of a snapshot that may be outdated, by name; none of them if one cannot be read."""
+        names = (snapshot.base_manifest_list, snapshot.delta_manifest_list)
+        try:
+            return dict(
+                zip(names, self.parallel(lambda name: self.store.get(self.paths.manifest(name)), names), strict=True)
+            )
+        except (ObjectNotFound, LakelatchError):
+            return {}
+
+    def holding(self, held: Mapping[str, bytes]) -> Timeline:
+        """This timeline, with metadata files that were read a moment ago, so that they are not read again."""
+        return Timeline(self.store, self.paths, self._executor, self.first_schema, self._schemas, held)
+
     def _metadata(self, name: str, needed_by: str) -> bytes:
+        if name in self._held:
+            return self._held[name]
         key = self.paths.manifest(name)
         try:
             return self.store.get(key)
@@ -458,13 +484,13 @@ class Timeline:
             raise missing(key, needed_by) from None
 
     @property
-    def _is_near(self) -> bool:
+    def is_near(self) -> bool:
         """Are a few small files read sooner than threads for them start?"""
         return self.store.capabilities.native_scheme == "file"
 
     def both(self, first: Callable[[], T], second: Callable[[], R]) -> tuple[T, R]:
         """The results of two calls that run at the same time."""
-        if self._is_near:
+        if self.is_near:
             return first(), second()
         with self._executor(2, "lakelatch-read") as pool:
             one, other = pool.submit(first), pool.submit(second)
@@ -473,7 +499,7 @@ class Timeline:
     def parallel(self, read: Callable[[T], R], items: Iterable[T], at_once: int = READ_THREADS) -> list[R]:
         """Call `read` with each item, several at a time; results in order."""
         todo = list(items)
-        if len(todo) < 2 or (self._is_near and len(todo) <= READ_THREADS):
+        if len(todo) < 2 or (self.is_near and len(todo) <= READ_THREADS):
             return [read(item) for item in todo]
         with self._executor(min(at_once, len(todo)), "lakelatch-read") as pool:
             return list(pool.map(read, todo))

@@ -651,7 +651,7 @@ EXPECTED: dict[Callable[[World], str], str] = {
         "2 list schemas, list snapshots, put LATEST, 2 put list, 2 put manifest"
     ),
     expire: (
-        "delete list, 5 delete snapshot, get EARLIEST, 12 get list, 5 get manifest, get schema, 7 get "
+        "delete list, 5 delete snapshot, get EARLIEST, get LATEST, 12 get list, 5 get manifest, get schema, 8 get "
         "snapshot, 2 list branches, 2 list changelog/, 2 list consumers, list schemas, 5 list snapshots, 2 list "
         "tags, put EARLIEST"
     ),

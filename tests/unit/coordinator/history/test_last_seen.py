@@ -1,0 +1,150 @@
+"""What a reader saw last: it saves requests in sequence, and is never believed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from at_each_request import Struck
+from by_hand.histories import chain, get_once, hints, new_store, put, put_lists, remove, snapshot, timeline
+
+from lakelatch.backends.store import Capabilities
+from lakelatch.coordinator.history.last_seen import LastSeen
+from lakelatch.core.errors import LakelatchError, StoreUnavailable, TableCorrupt
+from lakelatch.core.metadata.snapshot import Snapshot
+
+LOOK = "list snapshot/"
+
+
+@pytest.fixture
+def store() -> Any:
+    """A table with snapshots 1 to 4, whose lists are empty, and the hint LATEST."""
+    store = new_store(Struck)
+    chain(store, 1, 2, 3, 4)
+    for number in range(1, 5):
+        put_lists(store, snapshot(number))
+    hints(store, latest=4)
+    return store
+
+
+def requests(store: Any) -> list[str]:
+    asked = sorted(one.replace("snapshot/snapshot-", "").replace("manifest/", "") for one in store.asked)
+    store.asked.clear()
+    return asked
+
+
+def look(seen: LastSeen, store: Any) -> Snapshot | None:
+    """Look, and read the lists of what was found as every read does."""
+    read, found = seen.look(timeline(store))
+    if found is not None:
+        assert read.manifests(found) == ()
+    return found
+
+
+def test_a_snapshot_that_is_still_the_newest_is_read_in_one_round_trip_with_its_lists(store: Any) -> None:
+    seen = LastSeen.hinted(timeline(store))
+    assert requests(store) == ["get 4", "get snapshot/LATEST"]
+    for _ in range(2):
+        assert look(seen, store) == snapshot(4)
+        assert requests(store) == ["get 4", "get base-u4", "get delta-u4", LOOK], "each once, whoever needs it"
+
+
+def test_after_a_newer_one_the_lists_wait_until_a_snapshot_has_lasted(store: Any) -> None:
+    """A reader of a busy table asks for nothing in vain but one snapshot."""
+    seen = LastSeen(snapshot(2))
+    assert look(seen, store) == snapshot(4)
+    assert requests(store) == [
+        "get 2", "get 4", "get base-u2", "get base-u4", "get delta-u2", "get delta-u4", LOOK
+    ]  # fmt: skip
+    chain(store, 5)
+    put_lists(store, snapshot(5))
+    assert look(seen, store) == snapshot(5)
+    assert requests(store) == ["get 4", "get 5", "get base-u5", "get delta-u5", LOOK]
+    for _ in range(2):
+        assert look(seen, store) == snapshot(5)
+        assert requests(store) == ["get 5", "get base-u5", "get delta-u5", LOOK]
+
+
+def hint_of(store: Any, text: bytes | None) -> None:
+    remove(store, "snapshot/LATEST")
+    if text is not None:
+        store.plain().put("snapshot/LATEST", text)
+
+
+@pytest.mark.parametrize("text", [None, b"", b"0", b"-3", b"garbage", b"1", b"3", b"9", b"4\n"])
+def test_any_hint_leads_to_the_newest_snapshot(store: Any, text: bytes | None) -> None:
+    """H7: it proves nothing."""
+    hint_of(store, text)
+    seen = LastSeen.hinted(timeline(store))
+    assert [look(seen, store), look(seen, store)] == [snapshot(4)] * 2
+
+
+def test_a_hinted_snapshot_that_cannot_be_read_does_not_keep_a_table_from_being_opened(store: Any) -> None:
+    store.plain().put("snapshot/snapshot-4", b"garbage")
+    seen = LastSeen.hinted(timeline(store))
+    assert seen.snapshot is None
+    with pytest.raises(TableCorrupt, match="snapshot-4"):
+        look(seen, store)
+
+
+def test_a_store_that_refuses_the_hint_does_not_keep_a_table_from_being_opened(store: Any) -> None:
+    def refused() -> None:
+        raise StoreUnavailable("not this file")
+
+    get_once(store, "snapshot/LATEST", refused)
+    seen = LastSeen.hinted(timeline(store))
+    assert seen.snapshot is None
+    assert look(seen, store) == snapshot(4)
+
+
+def test_a_snapshot_of_the_same_number_is_not_the_one_that_was_seen(store: Any) -> None:
+    """The table was rolled back, and another writer committed."""
+    seen = LastSeen.hinted(timeline(store))
+    other = snapshot(4, uuid="other", on="3:u3")
+    put(store, other)
+    put_lists(store, other)
+    assert look(seen, store) == other
+    assert look(seen, store) == other
+
+
+def test_a_table_that_was_rolled_back_or_emptied(store: Any) -> None:
+    seen = LastSeen.hinted(timeline(store))
+    remove(store, "snapshot/snapshot-4")
+    assert look(seen, store) == snapshot(3)
+    remove(store, *(f"snapshot/snapshot-{number}" for number in (1, 2, 3)))
+    assert look(seen, store) is None
+    assert look(seen, store) is None
+
+
+@pytest.mark.parametrize("lost", ["base-u4", "delta-u4"])
+def test_a_lost_list_is_named_as_ever(store: Any, lost: str) -> None:
+    seen = LastSeen.hinted(timeline(store))
+    remove(store, f"manifest/{lost}")
+    with pytest.raises(TableCorrupt, match=f"{lost}.*missing"):
+        look(seen, store)
+
+
+def test_a_damaged_list_is_named_as_ever(store: Any) -> None:
+    seen = LastSeen.hinted(timeline(store))
+    store.plain().put("manifest/delta-u4", b"garbage")
+    with pytest.raises(LakelatchError, match="delta-u4"):
+        look(seen, store)
+
+
+def test_what_was_read_ahead_is_not_kept_for_the_next_read(store: Any) -> None:
+    """A file that was lost since must not be found in memory."""
+    seen = LastSeen.hinted(timeline(store))
+    assert look(seen, store) == snapshot(4)
+    remove(store, "manifest/base-u4")
+    with pytest.raises(TableCorrupt, match="base-u4"):
+        look(seen, store)
+
+
+def test_a_local_table_asks_for_nothing_ahead(store: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    near = Capabilities("link", "file", "")
+    monkeypatch.setattr(Struck, "capabilities", property(lambda _: near))
+    seen = LastSeen.hinted(timeline(store))
+    assert requests(store) == []
+    for _ in range(2):
+        assert look(seen, store) == snapshot(4)
+        assert requests(store) == ["get 4", "get base-u4", "get delta-u4", LOOK]
