@@ -1,9 +1,9 @@
 """One contended writer of one library, in that library's own environment: `contended_child.py LIBRARY URL OPTIONS TASK`.
 
-TASK is `create`, `read`, or a writer's `NAME:COMMITS`. A writer opens the table, says so, waits for a line on stdin and
-appends one row per commit, as a plain user of the library would: with its defaults, and what raises is no commit. It says
-one JSON line per commit as soon as it knows. `read` prints the rows that are there. Must not import the checkout's other
-files: pypaimon's environment has none of what they need.
+TASK is `create`, `read`, or a writer's `NAME:COMMITS`. A writer opens the table and makes its rows (for which pyarrow loads
+pandas, whatever the library), says so, waits for a line on stdin and appends one row per commit, as a plain user of the
+library would: with its defaults, and what raises is no commit. It says one JSON line per commit as soon as it knows. `read`
+prints the rows that are there. Must not import the checkout's other files: pypaimon's environment has none of what they need.
 """
 
 from __future__ import annotations
@@ -120,10 +120,10 @@ def say(**line: Any) -> None:
 
 def write(library: Any, name: str, commits: int) -> None:
     library.open()
+    made = [pa.table({"writer": [name], "number": [number]}, schema=SCHEMA) for number in range(commits)]
     say(ready=True)
     sys.stdin.readline()
-    for number in range(commits):
-        rows = pa.table({"writer": [name], "number": [number]}, schema=SCHEMA)
+    for number, rows in enumerate(made):
         began = time.monotonic()
         try:
             library.append(rows)
