@@ -416,6 +416,8 @@ class Committer:
                 rider = read_rider(intent, driver.asked, driver.state.ride.files, timeline, self.schema)
                 outcome = self.finish(rider).outcome
             outcome = self._followed(outcome, self._timeline(metered))
+            if isinstance(outcome, do.Committed):
+                run.group.found_in(outcome.snapshot, self._timeline(metered))
             seen.ended(outcome, len(run.tried))
         if not isinstance(outcome, do.Undecided) and not resumes:
             driver.journal.record(resolved(outcome))

@@ -9,6 +9,7 @@ that it publishes on. Nothing of a rider is deleted by its leader.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 
 from ...backends.store import ObjectInfo
@@ -195,6 +196,14 @@ class Group:
         aged = base.ref != base_of(self.aboard) or self.around.now_ms - base.seen_ms > SHORTEST_AGE_MS
         found = lineage_of(timeline, self.aboard, aged=aged)
         return ev.LineageVerified() if isinstance(found, Standing) else ev.LineageUnread(found.reason)
+
+    def found_in(self, snapshot: SnapshotRef, timeline: Timeline) -> None:
+        """The commit landed in this snapshot, as was found out later: a receipt that names its leader is worth one request."""
+        if self.asked and self.aboard is None:
+            with suppress(LakelatchError):
+                found = timeline.find(snapshot.id)
+                if found is not None and found.identity == snapshot.identity and carried_by(found):
+                    self.aboard = found
 
     def may_merge(self) -> bool:
         """Whether this attempt may begin a merge of manifests: of many commits at once, one does the work (H15)."""

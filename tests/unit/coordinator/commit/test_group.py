@@ -382,6 +382,7 @@ def test_an_append_that_is_interrupted_after_it_has_asked_is_resolved(
         world.another(200, looks=True)
     receipt = unknown.resolve(timeout=0)
     assert (receipt.snapshot_id, world.values) == (3, [0, 1, 2, 100, *([200] if carried else [])])
+    assert (receipt.leader is not None) == carried
     assert world.table.append(rows(1, 2), commit_user="etl", identifier=7).replayed
     assert world.fresh.verify("all", data=True) == []
 
