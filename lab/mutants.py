@@ -16,6 +16,7 @@ from ..backends.store import AlreadyThere, Created, PutOutcome
 from ..coordinator.commit import attempt, run, settling
 from ..coordinator.commit.driver import Driver
 from ..coordinator.commit.manifest_compaction import Merge
+from ..coordinator.commit.steps import collecting, publishing
 from ..coordinator.history import lineage
 from ..coordinator.history.base import Base
 from ..coordinator.history.timeline import Latest, Timeline
@@ -102,14 +103,14 @@ def _trace_of_anything(user: str | None, base: Any, timeline: Timeline, known: A
     return replace(recalled, last=None)
 
 
-def _trusting_look(self: Timeline, seen: Any = None, *, just_read: bool = False) -> Latest:
+def _trusting_look(self: Timeline, seen: Any = None, **how: Any) -> Latest:
     """The hint is trusted if there is one."""
     hinted = self.hint("LATEST")
     if hinted is not None:
         found = self.find(hinted)
         if found is not None:
             return Latest(found)
-    return _look(self, seen, just_read=just_read)
+    return _look(self, seen, **how)
 
 
 _look = Timeline.look
@@ -255,15 +256,15 @@ MUTANTS: tuple[Mutant, ...] = (
         lambda: [(run.CommitRun, "verify_lineage", _always_verified)],
         (scenarios_upkeep.expired(0, by_hand=True),),
     ),
-    Mutant("no look-up of the identity", lambda: [(run, "recall", _no_trace)], (scenarios_writers.twins(0),)),
+    Mutant("no look-up of the identity", lambda: [(collecting, "recall", _no_trace)], (scenarios_writers.twins(0),)),
     Mutant(
         "the look-up accepts a fork",
-        lambda: [(run, "recall", _trace_of_anything)],
+        lambda: [(collecting, "recall", _trace_of_anything)],
         (scenarios_upkeep.forked_identity(),),
     ),
     Mutant("the hint is trusted", lambda: [(Timeline, "look", _trusting_look)], (scenarios_upkeep.hinted(),)),
     Mutant("LATEST is lowered", lambda: [(run.CommitRun, "write_hint", _hint_whenever)], (scenarios_upkeep.slept(),)),
-    Mutant("totals outlive their base", lambda: [(run, "build_snapshot", _stale_counts)], (_TWO,)),
+    Mutant("totals outlive their base", lambda: [(publishing, "build_snapshot", _stale_counts)], (_TWO,)),
     Mutant("the base list outlives its base", lambda: [(run.CommitRun, "uploads", _base_list_reused)], (_TWO,)),
     Mutant("published before all is uploaded", lambda: [(machine, "_acknowledged", _publish_first)], (_ONE, _TWO_ONE)),
     Mutant(
@@ -275,7 +276,11 @@ MUTANTS: tuple[Mutant, ...] = (
         "the winner discards its own delta",
         lambda: [
             _handler(_P.VERIFY, ev.LineageVerified, (_P.HINT,), _discards_too_much),
-            (run, "check_discard", lambda names, needed: None),  # it refuses to delete files that the snapshot names
+            (
+                publishing,
+                "check_discard",
+                lambda names, needed: None,
+            ),  # it refuses to delete files that the snapshot names
         ],
         (_TWO,),
     ),

@@ -1,4 +1,4 @@
-"""Reads a table's history from its store: schemas, snapshots, lists and manifests.
+"""Reads a table's history from its store: snapshots, lists and manifests.
 
 Owns: finding the latest snapshot, and reading the files that snapshots reference. Must not know: how a commit is made, or by
 whom. Source: format/snapshot §1, §3; H7, H21, H25.
@@ -11,17 +11,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from ...backends.store import ObjectInfo, ObjectNotFound, Store
-from ...core.errors import LakelatchError, TableCorrupt, TableNotFound, missing
-from ...core.metadata.dropped import is_dropped
-from ...core.metadata.schema import TableSchema, parse_schema
+from ...core.errors import LakelatchError, TableCorrupt, missing
+from ...core.metadata.schema import TableSchema
 from ...core.metadata.snapshot import Snapshot, parse_snapshot
 from ...core.paths import TablePaths, number_in, version_of
 from ..protocol.snapshot_ref import SnapshotRef
 from ..surroundings import MACHINE
 from .rule import Evidence, Gap, the_history
+from .schemas import Schemas
 
 if TYPE_CHECKING:
     from ...core.metadata.data_file import IndexEntry, ManifestEntry
@@ -31,14 +31,10 @@ if TYPE_CHECKING:
 BASE_PROPERTY = "lakelatch.base"
 """`<id>:<identity>` of the snapshot that this one was built on; `0:` for none."""
 _EARLIEST = "EARLIEST"
-READ_THREADS = 8
 SMALL_READS = 32
 """How many files that take no time to decode are requested at once."""
 COLUMNS_FROM = 2048
 """From this many entries on, decoding by columns is faster than one by one."""
-
-T = TypeVar("T")
-R = TypeVar("R")
 
 
 def ref_of(snapshot: Snapshot | None) -> SnapshotRef | None:
@@ -59,12 +55,11 @@ class Latest:
     unhinted: int | None = None
 
 
-class Timeline:
+class Timeline(Schemas):
     """Reads one branch of one table. Thread-safe; caches only immutable files (snapshots by identity, H18).
 
     Args:
-        first_schema: the bytes of schema 0 when the table was opened, which distinguish this table from one made later at the
-            same location (H21). None accepts any table.
+        first_schema, schemas: see `Schemas`.
         held: metadata files that were read a moment ago, by name.
     """
 
@@ -77,96 +72,8 @@ class Timeline:
         schemas: dict[int, TableSchema] | None = None,
         held: Mapping[str, bytes] | None = None,
     ) -> None:
-        self.store = store
-        self.paths = paths
-        self.first_schema = first_schema
-        self._executor = executor
-        self._schemas: dict[int, TableSchema] = {} if schemas is None else schemas
+        super().__init__(store, paths, executor, first_schema, schemas)
         self._held = held or {}
-
-    # ------------------------------------------------------------------------------------------------------- schemas
-
-    def schema_ids(self) -> list[int]:
-        """The ids of all schema files, ascending."""
-        folder = self.paths.schema_dir
-        found = (version_of(info.key[len(folder) :], "schema") for info in self.store.list(folder))
-        return sorted(version for version in found if version is not None)
-
-    def schema(self, schema_id: int, needed_by: str = "") -> TableSchema:
-        """Read schema `schema_id`. Raises TableCorrupt where its file is missing or damaged.
-
-        Args:
-            needed_by: the file that names it, for the error.
-        """
-        if schema_id not in self._schemas:
-            data, key = self._schema_bytes(schema_id), self.paths.schema(schema_id)
-            if data is None:
-                raise missing(key, needed_by)
-            self._schemas[schema_id] = parse_schema(data, key)
-        return self._schemas[schema_id]
-
-    def latest_schema(self) -> TableSchema:
-        """Read the newest schema. Raises TableNotFound where there is none, TableCorrupt where it was lost."""
-        newest = self._newest_schema_id()
-        try:
-            return self.schema(newest)
-        except TableCorrupt as error:
-            if error.missing and newest not in self.schema_ids():
-                self._newest_schema_id()  # raises if the table was dropped since it was listed
-            raise
-
-    def opened(self) -> tuple[TableSchema, bytes | None]:
-        """The newest schema, and the bytes of schema 0, which identify the table; None where they were lost.
-
-        Raises:
-            TableNotFound: there is no schema.
-            TableCorrupt: it was lost, or is damaged.
-        """
-        newest = self._newest_schema_id()
-        first, *rest = self.parallel(self._schema_bytes, (0,) if newest == 0 else (0, newest))
-        data = rest[0] if rest else first
-        if first is not None and is_dropped(first):
-            raise self._being_dropped()
-        if data is None:
-            self._newest_schema_id()  # raises if the table was dropped since it was listed
-            raise TableCorrupt(f"{self.paths.schema(newest)} is missing")
-        self._schemas[newest] = parse_schema(data, self.paths.schema(newest))
-        return self._schemas[newest], first
-
-    def newest_schema(self, known: TableSchema) -> TableSchema:
-        """The newest schema, found by one listing; `known` itself where there is none that is newer.
-
-        Raises:
-            TableNotFound: the known schema is gone, because the table was dropped or made again since it was opened.
-        """
-        ids = self.schema_ids()
-        if known.id not in ids:
-            self.check_table()
-        newest = max([known.id, *ids])
-        return known if newest == known.id else self.schema(newest)
-
-    def newest_schema_id(self, known: int) -> int:
-        """The id of the newest schema, found by name from a known one, so that a listing that lags behind hides none."""
-        while self._schema_bytes(known + 1) is not None:
-            known += 1
-        return known
-
-    def _newest_schema_id(self) -> int:
-        ids = self.schema_ids()
-        if not ids:
-            if snapshots := self.snapshot_ids():
-                raise TableCorrupt(
-                    f"{self.paths.schema(0)} is missing at {self.store.url}: there are snapshots, but no schema;"
-                    f" {self.paths.snapshot(snapshots[-1])} needs one"
-                )
-            raise TableNotFound(f"there is no table at {self.store.url}")
-        return ids[-1]
-
-    def _schema_bytes(self, schema_id: int) -> bytes | None:
-        try:
-            return self.store.get(self.paths.schema(schema_id))
-        except ObjectNotFound:
-            return None
 
     # ----------------------------------------------------------------------------------------------------- snapshots
 
@@ -176,9 +83,7 @@ class Timeline:
 
     def changelog_ids(self) -> list[int]:
         """The ids of expired snapshots whose changes are still there, ascending."""
-        folder = self.paths.changelog_dir
-        found = (version_of(info.key[len(folder) :], "changelog") for info in self.store.list(folder))
-        return sorted(i for i in found if i is not None)
+        return self.ids_in(self.paths.changelog_dir, "changelog")
 
     def changelog(self, snapshot_id: int) -> Snapshot:
         """An expired snapshot whose changes are still there; its state is gone. Raises ObjectNotFound, TableCorrupt."""
@@ -315,59 +220,6 @@ class Timeline:
             return False
         return not {m.file_name for m in added}.isdisjoint(m.file_name for m in held)
 
-    def check_table(self) -> None:
-        """Check that the table here is still the one that was opened (H21).
-
-        Raises:
-            TableNotFound: it was dropped or renamed, or dropped and made again.
-        """
-        if self.first_schema is None:
-            return
-        again = "open the table again"
-        held = self._schema_bytes(0)
-        if held is None:
-            gone = f"the table at {self.store.url} was dropped or renamed since it was opened"
-            raise TableNotFound(f"{gone}: {again}, where it is now", next_step="")
-        if is_dropped(held):
-            raise self._being_dropped()
-        if held != self.first_schema:
-            made_again = f"the table at {self.store.url} was dropped and made again since it was opened"
-            raise TableNotFound(f"{made_again}: {again}", next_step="")
-
-    def check_stands(self) -> None:
-        """After a file was found missing: is the whole table gone, or on its way out?
-
-        Raises:
-            TableNotFound: it was dropped or renamed, or is being dropped.
-        """
-        self.check_table()
-        held = self._schema_bytes(0)
-        if held is not None and is_dropped(held):
-            raise self._being_dropped()
-        if held is None and not self.schema_ids():
-            raise TableNotFound(f"the table at {self.store.url} was dropped or renamed since it was opened")
-
-    def take_back_schema(self, schema_id: int) -> None:
-        """Delete a schema file that was written again after the table had been dropped (H21); not one of a table that stands.
-
-        Raises:
-            TableNotFound: the table was dropped, and the file deleted.
-        """
-        try:
-            self.check_table()
-            if {schema_id} != set(self.schema_ids()) or self.snapshot_ids():
-                return
-        except TableNotFound:
-            pass
-        self.store.delete_many([self.paths.schema(schema_id)])
-        raise TableNotFound(f"the table at {self.store.url} was dropped or renamed since it was opened")
-
-    def _being_dropped(self) -> TableNotFound:
-        return TableNotFound(
-            f"the table at {self.store.url} is being dropped",
-            next_step="if the drop was cut off, run it again; then a table can be made here",
-        )
-
     def _walk_on(self, found: Snapshot) -> Snapshot:
         """The end of the run above a snapshot that the listing did not show yet."""
         while True:
@@ -482,27 +334,6 @@ class Timeline:
         except ObjectNotFound:
             self.check_stands()
             raise missing(key, needed_by) from None
-
-    @property
-    def is_near(self) -> bool:
-        """Are a few small files read sooner than threads for them start?"""
-        return self.store.capabilities.native_scheme == "file"
-
-    def both(self, first: Callable[[], T], second: Callable[[], R]) -> tuple[T, R]:
-        """The results of two calls that run at the same time."""
-        if self.is_near:
-            return first(), second()
-        with self._executor(2, "lakelatch-read") as pool:
-            one, other = pool.submit(first), pool.submit(second)
-            return one.result(), other.result()
-
-    def parallel(self, read: Callable[[T], R], items: Iterable[T], at_once: int = READ_THREADS) -> list[R]:
-        """Call `read` with each item, several at a time; results in order."""
-        todo = list(items)
-        if len(todo) < 2 or (self.is_near and len(todo) <= READ_THREADS):
-            return [read(item) for item in todo]
-        with self._executor(min(at_once, len(todo)), "lakelatch-read") as pool:
-            return list(pool.map(read, todo))
 
 
 def base_of(snapshot: Snapshot) -> SnapshotRef | None:

@@ -30,7 +30,8 @@ from ...core.paths import (
     TablePaths,
 )
 from ...core.places import named_locations, referenced_locations
-from ..history.timeline import READ_THREADS, Timeline
+from ..history.parallel import READ_THREADS
+from ..history.timeline import Timeline
 from ..surroundings import MACHINE
 from .deletion import Progress
 from .drop import METADATA, is_own

@@ -35,7 +35,8 @@ from ...core.options import TableOptions
 from ...core.paths import DEFAULT_BRANCH, TablePaths
 from ...core.places import FileKeys, is_external, named_locations, referenced_locations
 from ..history.announced import expires_below
-from ..history.timeline import READ_THREADS, Timeline
+from ..history.parallel import READ_THREADS
+from ..history.timeline import Timeline
 from ..surroundings import MACHINE
 from .clone import holds, remove_leftovers
 from .deletion import Progress

@@ -14,7 +14,8 @@ from ...backends.folders import folders, remove_folders
 from ...backends.registry import open_store
 from ...backends.storage_options import StorageOptions
 from ...backends.store import AlreadyThere, Created, ObjectNotFound
-from ...coordinator.history.timeline import READ_THREADS, Timeline
+from ...coordinator.history.parallel import READ_THREADS
+from ...coordinator.history.timeline import Timeline
 from ...coordinator.maintenance.deletion import Progress
 from ...coordinator.maintenance.drop import DropPlan
 from ...coordinator.surroundings import MACHINE

@@ -20,7 +20,8 @@ from ...backends.store import ObjectNotFound, Store
 from ...coordinator.commit.message import CommitMessage, entries_of
 from ...coordinator.commit.receipt import Receipt
 from ...coordinator.commit.request import CommitRequest, Remarks
-from ...coordinator.history.timeline import READ_THREADS, Timeline
+from ...coordinator.history.parallel import READ_THREADS
+from ...coordinator.history.timeline import Timeline
 from ...coordinator.maintenance.deletion import Progress
 from ...coordinator.surroundings import MACHINE
 from ...core.errors import InvalidArgument, TableExists

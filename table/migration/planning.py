@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from ...backends.elsewhere import absolute, location_of
 from ...backends.store import Store
 from ...coordinator.commit.message import CommitMessage
-from ...coordinator.history.timeline import READ_THREADS
+from ...coordinator.history.parallel import READ_THREADS
 from ...coordinator.surroundings import MACHINE
 from ...core.errors import InvalidArgument, TableCorrupt, Unsupported
 from ...core.metadata.data_file import DataFile

@@ -88,8 +88,8 @@ EQUIVALENTS: tuple[Equivalent, ...] = (
         "which of two decoders reads the entries: both give the same",
     ),
     Equivalent(
-        "coordinator/commit/run.py",
-        "CommitRun.write",
+        "coordinator/commit/steps/uploading.py",
+        "Uploading.write",
         "3 → 4",
         "how often a create of EARLIEST without an answer is sent again: any small number keeps the promise",
     ),
@@ -113,7 +113,7 @@ EQUIVALENTS: tuple[Equivalent, ...] = (
     ),
     *(
         Equivalent(
-            "coordinator/commit/run.py",
+            "coordinator/commit/steps/state.py",
             "Attempt.needs",
             f"self.base_list is None or self.delta is None or self.settled is None → without `self.{name} is None`",
             "the delta list is made last of the three; the questions are there for the type checker",
@@ -121,20 +121,20 @@ EQUIVALENTS: tuple[Equivalent, ...] = (
         for name in ("base_list", "settled")
     ),
     Equivalent(
-        "coordinator/commit/run.py",
-        "CommitRun._newest_seen",
+        "coordinator/commit/steps/collecting.py",
+        "Collecting._newest_seen",
         "1 → 0",
         "of the snapshots to which a commit lost its races the last has the largest id",
     ),
     Equivalent(
-        "coordinator/commit/run.py",
-        "CommitRun.write_hint",
+        "coordinator/commit/steps/publishing.py",
+        "Publishing.write_hint",
         "hinted >= effect.snapshot_id → hinted > effect.snapshot_id",
         "the hint that is there would be written again",
     ),
     Equivalent(
-        "coordinator/commit/run.py",
-        "CommitRun.read_back",
+        "coordinator/commit/steps/publishing.py",
+        "Publishing.read_back",
         "assert_never(other) → pass",
         "the type checker proves that nothing comes here",
     ),

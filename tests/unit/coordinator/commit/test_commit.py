@@ -493,7 +493,7 @@ def test_a_hint_is_never_needed_and_a_late_one_is_not_written(store: Lab, monkey
         latest = opened(store).snapshot()
         assert latest is not None
         assert latest.id == 2
-    monkeypatch.setattr("lakelatch.coordinator.commit.run.HINT_WITHIN_MS", -1)
+    monkeypatch.setattr("lakelatch.coordinator.commit.steps.publishing.HINT_WITHIN_MS", -1)
     store.put("snapshot/LATEST", b"2")
     table.append(rows("a", 3))
     table.committer.settle()

@@ -1,0 +1,186 @@
+"""The first steps of an attempt: find the base, collect the changes on it, ask others or choose whom to carry, merge manifests.
+
+Owns: `Collecting`. Must not know: how a request is settled on a base (`settling`), who rides (`group`). Hazards: H6, H9.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ....core.errors import LakelatchError, StoreUnavailable
+from ....core.metadata.data_file import ADD
+from ....core.metadata.snapshot import Snapshot
+from ...history.base import Base
+from ...history.lineage import refuse_fork
+from ...history.timeline import Latest, base_of, ref_of
+from ...identities.recall import Recalled, recall
+from ...intents.window import Aboard
+from ...protocol import effects as do
+from ...protocol import events as ev
+from ...protocol.events import Event
+from ...protocol.snapshot_ref import SnapshotRef
+from ..changes_since import HISTORY_GONE
+from ..conflicts import Conflict
+from ..group import untold
+from ..layout import layout_conflict
+from ..rider import Rider
+from .state import NOTHING_REMEMBERED, Attempt, RunState
+
+JUST_READ_MS = 500
+"""A winner that was asked for so lately counts as the newest snapshot for a commit that rides: its next look would come a round
+trip later, and whoever carries it meanwhile is found by the look after that."""
+
+
+class Collecting(RunState):
+    """From the newest snapshot to the entries of this commit on it."""
+
+    def resolve_latest(self, effect: do.ResolveLatest) -> Event:
+        """The base of this attempt, and whether this identity already landed before it."""
+        if effect.registered_on is None:
+            self.group.intent = None  # it was refused
+        self.group.riders, window = (), self.group.intent
+        try:
+            base = self._resolve(effect)
+            if isinstance(base, Aboard):
+                return self._found_aboard(base)
+            user = None if self.request.identifier is None else self.request.commit_user
+            found = recall(user, base.snapshot, self.timeline, self.knows.identities)
+            if found.says(self.request.identifier):
+                refuse_fork(self.timeline, base.snapshot)
+        except LakelatchError as error:
+            return ev.ResolveFailed(error.code, error.message)
+        closed, crowded = window is not None and self.group.intent is None, self.group.crowded
+        ours = SnapshotRef(base.id + 1, str(self.around.new_uuid()))
+        self.attempt = Attempt(base, ours, found, delta=self.attempt.delta if self.attempt is not None else None)
+        last, carrier = found.last or (None, None)
+        replay = carrier if found.says(self.request.identifier) else None
+        return ev.LatestResolved(
+            base.ref, ours.identity, found.inspected_through, last, replay, closed=closed, crowded=crowded
+        )
+
+    def _found_aboard(self, found: Aboard) -> Event:
+        """Another's snapshot carries this commit: nothing is built on it any more."""
+        attempt, ref = self._attempt(), SnapshotRef(found.snapshot.id, found.snapshot.identity)
+        self.attempt = Attempt(attempt.base, ref, attempt.recalled, delta=attempt.delta, snapshot=found.snapshot)
+        return ev.LatestResolved(attempt.base.ref, "", 0, aboard=ref)
+
+    def _resolve(self, effect: do.ResolveLatest) -> Base | Aboard:
+        now_ms, warm, read = self.around.now_ms, self.warm, self.request.read_snapshot
+        crowded_ms = self.knows.crowd.attempt_s * 1000 if self.group.crowded else None
+        is_old = crowded_ms is not None and (warm is None or now_ms - warm.seen_ms > crowded_ms)
+        if (
+            effect.at_least is None
+            and not is_old
+            and warm is not None
+            and warm.id >= (read.id if read is not None else 0)
+            and self._is_fresh(warm)
+        ):
+            return warm
+        known = self._known
+        seen = self._newest_seen()
+        met = self.group.met
+        won = met is not None and seen is met.snapshot and self._won_on(seen)
+        schema_id = known.schema_id if known else self.schema.id
+        aboard = self.group.already_aboard(seen) if won else None
+        if met is not None and aboard is not None:
+            self.ahead = Base(seen, (), schema_id, met.asked_ms, unread=True)
+            return aboard
+        is_new = seen not in self.lost or effect.attempt == 2  # a writer that loses again is late each time
+        is_near = met is not None and now_ms - met.asked_ms <= JUST_READ_MS
+        just_read = won and is_new and is_near and self.group.allowed
+        look = Latest(seen) if just_read else self.timeline.look(seen, just_read=won)
+        latest = look.snapshot
+        fate = self.group.fate(latest, self.timeline)
+        if isinstance(fate, Aboard):
+            self.ahead = Base(latest, (), schema_id, now_ms, look.unhinted, unread=True)
+            return fate
+        if why := untold(fate):
+            raise StoreUnavailable(why)
+        schema_id = max(schema_id, latest.schema_id if latest else 0)
+        if known is None or not self._is_fresh(known):
+            schema_id = max([schema_id, *self.timeline.schema_ids()])
+            self.settler.newest_schema.saw(schema_id)
+        if just_read and met is not None:
+            now_ms = met.asked_ms
+        if known is not None and known.ref == ref_of(latest):
+            return Base(latest, known.manifests, schema_id, now_ms, look.unhinted, known.unread)
+        if latest is not None and self.group.allowed and effect.at_least is not None:
+            return Base(latest, (), schema_id, now_ms, look.unhinted, unread=True)  # another may carry it
+        manifests = self.timeline.manifests(latest) if latest else ()
+        return Base(latest, manifests, schema_id, now_ms, look.unhinted)
+
+    def _won_on(self, winner: Snapshot) -> bool:
+        """Whether the winner of the last race was built on the beaten attempt's base, and so belongs to the same table."""
+        return base_of(winner) == self._attempt().base.ref
+
+    @property
+    def _known(self) -> Base | None:
+        return self.attempt.base if self.attempt is not None else self.warm
+
+    def _newest_seen(self) -> Snapshot | None:
+        """The newest snapshot that this commit has met: its base, the one that it read, or the winner of the last race."""
+        known, met = self._known, self.group.met
+        seen = [known.snapshot if known else None, self.request.read_snapshot, met.snapshot if met else None]
+        return max((s for s in seen if s is not None), key=lambda s: s.id, default=None)
+
+    def collect_changes(self, effect: do.CollectChanges) -> Event:
+        """This commit's entries on this base, after the conflict checks."""
+        attempt = self._attempt()
+        try:
+            if not effect.asks_first:
+                attempt = self._with_manifests()
+            overtaken = self.settler.newest_schema.conflict
+            if overtaken is not None:
+                return ev.ConflictFound(overtaken.check, overtaken.reason)
+            misplaced = layout_conflict(self.request, self.schema, attempt.base, self.timeline, self.around)
+            if misplaced is not None:
+                return ev.ConflictFound(misplaced.check, misplaced.reason)
+            found = self.settler.settle(attempt.base, attempt.ours.id)
+            if isinstance(found, Conflict) and found.check == HISTORY_GONE:
+                self.timeline.check_table()  # the snapshots may be gone because the whole table is
+        except LakelatchError as error:
+            return ev.ResolveFailed(error.code, error.message)
+        if isinstance(found, Conflict):
+            return ev.ConflictFound(found.check, found.reason)
+        self.attempt = replace(attempt, settled=found, base_manifests=attempt.base.manifests)
+        added = sum(e.kind == ADD for e in found.entries)
+        return ev.ChangesCollected(added, len(found.entries) - added)
+
+    # --------------------------------------------------------------------------------------------------------- groups
+
+    def take_over(self, rider: Rider) -> None:
+        """Begin with the open intent and the manifests of a writer that is gone. The base is not known yet."""
+        self.group.commit, self.group.intent, self.group.asked = rider.intent.commit, rider.intent, True
+        nowhere = Base(None, (), self.schema.id, float("-inf"))
+        self.attempt = Attempt(nowhere, SnapshotRef(0, ""), Recalled(0, NOTHING_REMEMBERED), delta=rider.delta)
+
+    def prepare_intent(self, effect: do.PrepareIntent) -> Event:
+        """Build the intent; its manifests are durable since the first attempt."""
+        delta = self._attempt().delta
+        assert delta is not None
+        return self.group.prepare(effect.base, delta)
+
+    def choose_riders(self, effect: do.ChooseRiders) -> Event:
+        """Whom this commit carries if it leads, and how many may lead before it."""
+        base = self._attempt().base.snapshot
+        assert base is not None
+        return self.group.choose(effect, base, self.timeline, self._read_manifests)
+
+    def verify_ride(self, effect: do.VerifyRide) -> Event:
+        """Check that the snapshot that carries this commit is part of the history (H6)."""
+        return self.group.verify_ride(effect, self.timeline, self._attempt().base)
+
+    def compact_manifests(self, effect: do.CompactManifests) -> Event:
+        """Merge manifests where due. Under contention an earlier merge is kept if it fits; no new one is started (H15)."""
+        attempt = self._attempt()
+        folded = self._settled().folded
+        if folded is not None:
+            self.attempt = replace(attempt, base_manifests=folded.applied(attempt.base.manifests) or ())
+            return ev.ManifestsCompacted(folded.mode)
+        found = self.merges.on(attempt.base, begin=not effect.contended and self.group.may_merge())
+        if found is None:
+            return ev.ManifestsCompacted("none")
+        merge, manifests = found
+        self.settler.learn(merge.files)
+        self.attempt = replace(attempt, base_manifests=manifests)
+        return ev.ManifestsCompacted("reused" if effect.contended else merge.mode, tuple(b.name for b in merge.files))

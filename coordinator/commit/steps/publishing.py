@@ -1,0 +1,221 @@
+"""The last steps of an attempt: create the snapshot, find out whether it is there and stands, write the hint, clean up.
+
+Owns: `Publishing`. Must not know: what the snapshot's files hold. Hazards: H2, H3, H6, H7, H9, H20.
+Invariant: the bytes of a snapshot are built once per attempt and never change between sends (H9).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ....backends.deadline import answered_within
+from ....backends.store import AlreadyThere, Created, Unknown
+from ....core.errors import LakelatchError, StoreUnavailable
+from ....core.metadata.snapshot import Snapshot
+from ....core.typed import assert_never
+from ...history.base import SHORTEST_AGE_MS, Base
+from ...history.lineage import (
+    Fork,
+    Lost,
+    Nothing,
+    Ours,
+    Standing,
+    Untold,
+    base_stands,
+    check_lineage,
+    read_name,
+    take_away,
+)
+from ...intents import shelf
+from ...protocol import effects as do
+from ...protocol import events as ev
+from ...protocol.events import Event
+from ...protocol.ledger import check_discard
+from ...protocol.snapshot_ref import SnapshotRef
+from ...surroundings import backoff_s
+from ..attempt import build_snapshot
+from ..group import Met
+from ..layout import schema_named
+from .state import Attempt, RunState
+
+HINT_WITHIN_MS = 5_000
+
+
+class Publishing(RunState):
+    """From this commit's files to its snapshot in the history."""
+
+    def prepare_snapshot(self, effect: do.PrepareSnapshot) -> Event:
+        """Build the snapshot file, once for all sends; or give up, where a newer schema was seen beside the uploads."""
+        overtaken = self.settler.newest_schema.conflict
+        if overtaken is not None:
+            return ev.ConflictFound(overtaken.check, overtaken.reason)
+        attempt = self._attempt()
+        try:
+            snapshot = self._built(attempt)
+        except LakelatchError as error:
+            return ev.UploadFailed("snapshot", error.message)
+        self.attempt = attempt = replace(attempt, snapshot=snapshot, data=snapshot.to_json())
+        own = tuple(sorted(name for name in attempt.needs if self.writer.names.own(name)))
+        self.tried.append(ev.SnapshotPrepared(attempt.ours, attempt.base.ref, attempt.data.decode(), own))
+        return self.tried[-1]
+
+    def _built(self, attempt: Attempt) -> Snapshot:
+        base, settled = attempt.base, self._settled()
+        assert attempt.base_list is not None and attempt.delta is not None
+        return build_snapshot(
+            self.request,
+            base.snapshot,
+            attempt.ours,
+            settled.entries,
+            attempt.base_list,
+            attempt.delta,
+            schema_id=schema_named(self.schema, base, self.timeline),
+            index_manifest=settled.index_manifest,
+            memory=attempt.memory,
+            lost=self.lost,
+            next_row_id=settled.next_row_id,
+            writer_id=self.knows.writer_id.get(),
+            now_ms=self.around.wall_ms,
+            named_as=self.group.commit if self.group.asked or self.group.riders else "",
+        )
+
+    def publish(self, effect: do.Publish) -> Event:
+        """One atomic create of the snapshot file."""
+        if effect.send > 1:
+            self.around.sleep(backoff_s(effect.send))
+        if not self._is_fresh(self._attempt().base) and not self._base_stands():
+            return ev.BaseAged()
+        if effect.send == 1:
+            # Measured from the send, not from the answer: an answer after an hour reports a snapshot that is an hour old (H6,
+            # H7).
+            self.attempt = replace(self._attempt(), sent_ms=self.around.now_ms)
+        key = self.timeline.paths.snapshot(effect.snapshot.id)
+        try:
+            answer = self.store.put_if_absent(key, self._attempt().data)
+        except StoreUnavailable as error:
+            return ev.UploadFailed(key, error.message)
+        match answer:
+            case Created():
+                return ev.SnapshotPublished()
+            case AlreadyThere(earlier_send=earlier_send):
+                return ev.PublishRefused(earlier_send)
+            case Unknown(reason=reason):
+                return ev.AnswerLost(reason)
+            case _:
+                assert_never(answer)
+
+    def _base_stands(self) -> bool:
+        """Whether the base still exists, so that the name above it cannot be one that expiry freed (H6).
+
+        One look is enough, however long the earlier steps took: nothing is computed again when only a look-up was slow.
+        """
+        base, now_ms = self._attempt().base, self.around.now_ms
+        try:
+            stands = base_stands(self.timeline, base.ref)
+        except LakelatchError:
+            return False
+        again = replace(base, seen_ms=now_ms)
+        if not stands or not self._is_fresh(again):
+            return False
+        self.attempt = replace(self._attempt(), base=again)
+        return True
+
+    def read_back(self, effect: do.ReadBack) -> Event:
+        """Read the name back: does it hold this commit's snapshot, another one, or nothing? (H2, H3)"""
+        if effect.look > 1:
+            self.around.sleep(backoff_s(effect.look))
+        began_ms = self.around.now_ms
+        match read_name(self.timeline, self.tried[-1], doubtful=effect.doubtful):
+            case Ours():
+                return ev.FoundOurs()
+            case Nothing():
+                return ev.FoundNothing()
+            case Lost(winner=Snapshot() as winner):
+                self.lost.append(winner)
+                self.group.met = Met(winner, began_ms)
+                return ev.FoundAnother(SnapshotRef(winner.id, winner.identity), winner.commit_user)
+            case Lost(reason=reason) | Untold(reason=reason):
+                return ev.ReadBackFailed(reason)
+            case other:
+                assert_never(other)
+
+    def verify_lineage(self, effect: do.VerifyLineage) -> Event:
+        """Check that the landed snapshot is built on the base that was read (H6)."""
+        if effect.look > 1:
+            self.around.sleep(backoff_s(effect.look))
+        tried = self.tried[-1]
+        aged = self.around.now_ms - self._attempt().base.seen_ms > SHORTEST_AGE_MS
+        match check_lineage(self.timeline, tried, aged=aged):
+            case Standing():
+                return ev.LineageVerified()
+            case Untold(reason=reason):
+                return ev.LineageUnread(reason)
+            case Fork(reason=reason, code="fenced"):
+                return ev.LineageBroken(reason)
+            case Fork(reason=reason) if effect.look == 1:
+                return ev.LineageUnread(reason)  # the table may be in the middle of a drop or a move
+            case Fork(reason=reason, code=code):
+                left = take_away(self.timeline, tried)
+                if left is not None:
+                    return ev.LineageUnread(f"{reason}; {left}")
+                self.attempt = replace(self._attempt(), sent_ms=None)  # no snapshot names its data files any more
+                return ev.LineageBroken(reason, code, table_gone=not self.timeline.schema_ids())
+            case other:
+                assert_never(other)
+
+    def write_hint(self, effect: do.WriteHint, newest_id: int) -> Event:
+        """Write LATEST, best effort: soon after the commit or not at all, and never lower than a known id (H7)."""
+        if newest_id > effect.snapshot_id:
+            return ev.HintSkipped(f"snapshot {newest_id} is newer")
+        key = self.timeline.paths.hint("LATEST")
+        try:
+            # Requests within these blocks finish in time or are given up: a late hint is worse than none.
+            if self.lost:
+                with answered_within(self._hint_time_s()):
+                    hinted = self.timeline.hint("LATEST")
+                    if hinted is not None and hinted >= effect.snapshot_id:
+                        return ev.HintSkipped("another writer's hint is newer")
+            with answered_within(self._hint_time_s()):
+                self.store.put(key, str(effect.snapshot_id).encode())
+        except LakelatchError as error:
+            return ev.HintSkipped(error.message)
+        return ev.HintWritten(effect.snapshot_id)
+
+    def _hint_time_s(self) -> float:
+        """Seconds that are left for writing the hint.
+
+        Raises:
+            StoreUnavailable: no time is left.
+        """
+        sent_ms = self._attempt().sent_ms
+        left_ms = HINT_WITHIN_MS - (self.around.now_ms - sent_ms) if sent_ms is not None else 0.0
+        if left_ms <= 0:
+            raise StoreUnavailable("too late")
+        return left_ms / 1000
+
+    def discard(self, effect: do.Discard, *, landed: bool) -> None:
+        """Delete private metadata of lost attempts, and data that no snapshot can name. Orphan cleaning removes the rest.
+
+        Raises:
+            ProtocolViolation: the published snapshot needs one of the files; nothing was deleted (H20).
+        """
+        check_discard(effect.names, self._attempt().needs if landed else ())
+        try:
+            data = [] if self.sent else [u.key for u in (*self.request.uploads, *self.settler.request.uploads)]
+            names = [self.timeline.paths.written(name) for name in effect.names]
+            self.store.delete_many([*names, *data, *(self.settler.key_rules.superseded if landed else ())])
+        except LakelatchError:
+            return
+
+    def remove_intents(self, effect: do.RemoveIntents) -> None:
+        """Delete this commit's intents, best effort."""
+        shelf.remove(self.timeline, effect.names)
+
+    def next_base(self) -> Base:
+        """The base that is known after the commit landed, so that the next commit need not read it."""
+        if self.ahead is not None:
+            return self.ahead
+        attempt = self._attempt()
+        assert attempt.snapshot is not None and attempt.delta is not None and attempt.sent_ms is not None
+        manifests = (*attempt.base_manifests, *attempt.delta.lines)
+        return Base(attempt.snapshot, manifests, attempt.snapshot.schema_id, attempt.sent_ms)

@@ -1,0 +1,157 @@
+"""What one commit knows while it runs: its attempt, and what lasts from one attempt to the next.
+
+Owns: `Attempt` (a value: the base, and the files made on it) and `RunState`, which the steps of a commit share. Must not know:
+what a step does. Invariant: the snapshot's contents come from the same values that its files are made of.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+
+from ....backends.store import Store
+from ....core import options as opt
+from ....core.errors import LakelatchError
+from ....core.metadata.data_file import ManifestEntry
+from ....core.metadata.manifest import ManifestFile
+from ....core.metadata.schema import TableSchema
+from ....core.metadata.snapshot import Snapshot
+from ...history.base import Base
+from ...history.timeline import Timeline
+from ...identities.memory import Memory
+from ...identities.recall import Recalled
+from ...protocol import events as ev
+from ...protocol.snapshot_ref import SnapshotRef
+from ...surroundings import Surroundings
+from ..attempt import Delta, MetadataFile, MetadataWriter, committer_of
+from ..group import Group
+from ..knowledge import Knowledge
+from ..manifest_compaction import Merges
+from ..request import CommitRequest
+from ..settling import Settled, Settler
+
+NOTHING_REMEMBERED = Memory()
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One attempt to publish, and its progress; after a lost race another one begins.
+
+    Attributes:
+        base, ours: the snapshot that it builds on, and the one that it makes.
+        recalled, memory: the identities found in the base's history, and those that the new snapshot remembers.
+        identities: new files for the identities that the snapshot has no room for.
+        settled: the request on this base.
+        base_manifests: the manifests that the base list names.
+        snapshot, data: the snapshot and its file, once it is built.
+        sent_ms: monotonic clock at its first send, in milliseconds; None before.
+    """
+
+    base: Base
+    ours: SnapshotRef
+    recalled: Recalled
+    memory: Memory = NOTHING_REMEMBERED
+    identities: tuple[str, ...] = ()
+    settled: Settled | None = None
+    base_manifests: tuple[ManifestFile, ...] = ()
+    base_list: MetadataFile | None = None
+    delta: Delta | None = None
+    snapshot: Snapshot | None = None
+    data: bytes = b""
+    sent_ms: float | None = None
+
+    @property
+    def entries(self) -> tuple[ManifestEntry, ...]:
+        return self.settled.entries if self.settled is not None else ()
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """The names of all metadata files that the snapshot references, this commit's and older ones."""
+        if self.base_list is None or self.delta is None or self.settled is None:
+            return frozenset()  # an earlier attempt landed, or another process with the same identity
+        lists = {self.base_list.name, self.delta.list.name, self.settled.index_manifest or self.delta.list.name}
+        lists.update(self.delta.changelog.names if self.delta.changelog is not None else ())
+        return frozenset(lists.union(self.identities, (m.file_name for m in (*self.base_manifests, *self.delta.lines))))
+
+
+@dataclass
+class RunState:
+    """The state of one commit; its attributes, other than the attempt, last for the whole commit.
+
+    Attributes:
+        knows: what the committer keeps between commits.
+        warm: the base that it knew, used for the first attempt while it is fresh.
+        group: the commit's part in group commit: its intents, and those whom it carries.
+        settler: turns the request into entries on a base.
+        tried: every snapshot that was sent, or may be sent by another process that finds it in the journal.
+        lost: the snapshots that won the races which this commit lost.
+        ahead: the newest snapshot when this commit was found in one of another; its manifests were not read.
+    """
+
+    request: CommitRequest
+    timeline: Timeline
+    writer: MetadataWriter
+    settler: Settler
+    knows: Knowledge
+    warm: Base | None
+    group: Group
+    attempt: Attempt | None = None
+    merges: Merges = field(init=False)
+    tried: list[ev.SnapshotPrepared] = field(default_factory=list)
+    lost: list[Snapshot] = field(default_factory=list)
+    ahead: Base | None = None
+
+    def __post_init__(self) -> None:
+        self.merges = Merges(self.timeline, self.writer)
+
+    @property
+    def around(self) -> Surroundings:
+        return self.group.around
+
+    @property
+    def store(self) -> Store:
+        return self.timeline.store
+
+    @property
+    def schema(self) -> TableSchema:
+        return self.writer.schema
+
+    @property
+    def sent(self) -> bool:
+        """Whether any snapshot was sent that names the data files of this commit."""
+        return bool(self.lost) or (self.attempt is not None and self.attempt.sent_ms is not None)
+
+    @property
+    def landed(self) -> Snapshot | None:
+        """The snapshot of the last attempt: the one that landed, if any did."""
+        return self.attempt.snapshot if self.attempt is not None else None
+
+    @property
+    def others_met(self) -> int:
+        """The number of different committers that won a race against this commit."""
+        return len({committer_of(winner) for winner in self.lost})
+
+    def _is_fresh(self, base: Base) -> bool:
+        return base.is_fresh(self.around.now_ms, self.schema.options.get(opt.SNAPSHOT_TIME_RETAINED))
+
+    def _read_manifests(self) -> None:
+        """Read the base's manifests early. An error is met again, and told, when they are needed."""
+        with suppress(LakelatchError):
+            self._with_manifests()
+
+    def _with_manifests(self) -> Attempt:
+        """The attempt, after reading the manifests of its base if they were not read yet."""
+        attempt = self._attempt()
+        if attempt.base.unread and attempt.base.snapshot is not None:
+            manifests = self.timeline.manifests(attempt.base.snapshot)
+            self.attempt = attempt = replace(attempt, base=replace(attempt.base, manifests=manifests, unread=False))
+        return attempt
+
+    def _attempt(self) -> Attempt:
+        assert self.attempt is not None
+        return self.attempt
+
+    def _settled(self) -> Settled:
+        settled = self._attempt().settled
+        assert settled is not None
+        return settled

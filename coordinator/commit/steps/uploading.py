@@ -1,0 +1,122 @@
+"""The second steps of an attempt: the files of data, manifests, lists and identities that its snapshot will name.
+
+Owns: `Uploading`. Must not know: when a file is written, and beside which others (the driver). Hazards: H7, H20.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TypeAlias
+
+from ....backends.store import Unknown
+from ....core.errors import StoreUnavailable
+from ....core.typed import assert_never
+from ...identities.recall import with_room
+from ...protocol import effects as do
+from ...protocol import events as ev
+from ...protocol.events import Event
+from ..attempt import Delta, MetadataFile
+from .state import RunState
+
+Uploads: TypeAlias = tuple[Sequence[MetadataFile], Event]
+"""Files that may be written in parallel, and the event to report once all of them are durable."""
+
+
+class Uploading(RunState):
+    """From the entries of this commit to its files."""
+
+    def uploads(self, effect: do.UploadData | do.WriteManifests | do.WriteBaseList | do.WriteDeltaList) -> Uploads:
+        """The files of an upload effect. The driver writes them, in parallel with the files of other effects."""
+        match effect:
+            case do.UploadData():
+                gone = set(self.settler.key_rules.superseded)
+                files = [MetadataFile(u.key, u.key, u.data) for u in self.request.uploads if u.key not in gone]
+                return files, ev.DataUploaded(len(files))
+            case do.WriteBaseList():
+                base_list = self.writer.manifest_list(self._attempt().base_manifests)
+                self.attempt = replace(self._attempt(), base_list=base_list)
+                folded = self._settled().folded
+                beside = folded.files if folded is not None else ()
+                files = [*self._missing_hint(), *beside, base_list]
+                return files, ev.BaseListWritten(base_list.name, tuple(b.name for b in beside))
+            case do.WriteManifests():
+                return self._manifest_uploads()
+            case do.WriteDeltaList():
+                return self._delta_uploads()
+            case _:
+                assert_never(effect)
+
+    def doubt_uploads(self) -> None:
+        """A file of this attempt was not written. A commit whose intent is open may go on after that, and then writes its lists
+        anew; the manifests that its intent names were durable before.
+        """
+        attempt = self._attempt()
+        kept = attempt.delta.without_list() if attempt.delta is not None and self.group.asked else None
+        self.attempt = replace(attempt, delta=kept)
+
+    def _missing_hint(self) -> list[MetadataFile]:
+        """EARLIEST, if it is missing: without it, a fork above a gap cannot be distinguished from the history (H25)."""
+        begin = self._attempt().base.unhinted
+        return (
+            []
+            if begin is None
+            else [MetadataFile("EARLIEST", self.timeline.paths.hint("EARLIEST"), str(begin).encode())]
+        )
+
+    def write(self, file: MetadataFile) -> None:
+        """Make a file durable. EARLIEST is never lowered: an expiry may have raised it meanwhile (H7)."""
+        if file.key != self.timeline.paths.hint("EARLIEST"):
+            return self.store.put(file.key, file.data)
+        for _ in range(3):
+            if not isinstance(self.store.put_if_absent(file.key, file.data), Unknown):
+                return None
+        raise StoreUnavailable(f"the store does not say whether {file.key} was created")
+
+    def _manifest_uploads(self) -> Uploads:
+        """Delta manifests that others are to carry; whoever leads writes the list."""
+        attempt, entries = self._attempt(), self._settled().entries
+        new: tuple[MetadataFile, ...] = ()
+        if attempt.delta is None or attempt.delta.entries != entries:
+            delta = Delta.unlisted(entries, self.writer)
+            self.attempt, new = replace(attempt, delta=delta), delta.files
+        return new, ev.ManifestsWritten(tuple(file.name for file in new))
+
+    def _delta_uploads(self) -> Uploads:
+        """Delta and changelog manifests and lists, kept from an earlier attempt unless the entries changed with the base."""
+        attempt, settled = self._attempt(), self._settled()
+        index, before, new = settled.new_index_files, attempt.delta, list[MetadataFile]()
+        delta, changelog = before, before.changelog if before is not None else None
+        if delta is None or settled.entries != delta.entries:
+            delta = Delta.of(settled.entries, self.writer, self.group.riders)
+            self.settler.learn(delta.files)
+            new = [*delta.files, delta.list]
+        elif delta.riders != self.group.riders or not delta.list.name:
+            delta = delta.carrying(self.group.riders, self.writer)
+            new = [delta.list]
+        if settled.changelog and (changelog is None or settled.changelog != changelog.entries):
+            changelog = Delta.of(settled.changelog, self.writer)
+            new += [*changelog.files, changelog.list]
+        delta = replace(delta, changelog=changelog)
+        self.attempt = replace(attempt, delta=delta)
+        own = (file.name for file in delta.files if self.writer.names.own(file.name))  # the others are a rider's
+        beside = [*own, *(changelog.names if changelog is not None else ())]
+        if index:
+            new, beside = [*new, *index], [*beside, index[-1].name]
+        identities = self._carry_identities()
+        beside += [file.name for file in identities]
+        new += self._settled().new_data
+        return [*new, *identities], ev.DeltaListWritten(delta.list.name, tuple(beside))
+
+    def _carry_identities(self) -> list[MetadataFile]:
+        """Compute what the next snapshot remembers; returns files for the identities that its property has no room for."""
+        request, names, attempt = self.request, self.writer.names, self._attempt()
+        riders = [(one.user, one.identifier) for one in self.group.carried if one.identifier is not None]
+        users, known = [user for user, _ in riders], self.knows.identities
+        recalled = with_room(attempt.recalled, users, attempt.base.snapshot, self.timeline, known)
+        memory, made = recalled.carried_on(
+            request.commit_user, request.identifier, attempt.ours, names.next, riders=riders
+        )
+        known.keep(attempt.ours, memory, made)
+        self.attempt = replace(attempt, memory=memory, identities=tuple(file.name for file in made))
+        return [MetadataFile(file.name, self.timeline.paths.identities(file.name), file.data) for file in made]
