@@ -7,9 +7,9 @@ answer is not damage.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 
@@ -17,7 +17,10 @@ from ...backends.store import ObjectNotFound, Store
 from ...core.errors import LakelatchError, StoreUnavailable, TableCorrupt, missing
 from ...core.metadata.data_file import DataFile
 from ...core.options import TableOptions
+from .file_rows import FileRows
 
+Part: TypeAlias = Callable[[], Iterator[tuple[int, FileRows]]]
+"""Reads consecutive rows of a file, each batch with the position of its first row in the file."""
 BATCH_ROWS = 1 << 16
 _FEWEST_BATCH_ROWS = 1 << 10
 _ROW_BYTES = 128

@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 import zlib
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -31,7 +32,7 @@ from ...core.predicates.predicate import Predicate
 from ...core.rows.values import NANOS_PER_MILLI, NANOS_PER_SECOND
 from ..projection.physical import list_of, map_of, struct_of
 from ..projection.plan import Atomic, Node, Pairs, ProjectionPlan, Repeated, Row, Text, leaves_of
-from .data_source import BATCH_ROWS, DataSource
+from .data_source import BATCH_ROWS, DataSource, Part
 from .file_rows import FileRows
 
 _TAIL_BYTES = 16 << 10
@@ -104,6 +105,10 @@ class OrcFile:
                 rows = stripe.slice(start, BATCH_ROWS)
                 yield position, FileRows(rows, self.projection, self._source.where)
                 position += rows.num_rows
+
+    def parts(self, predicate: Predicate | None = None, wanted: BitMap | None = None) -> list[Part]:
+        """All rows, as one part."""
+        return [partial(self.batches, predicate, wanted)]
 
     def _stripe(self, number: int, names: list[str] | None) -> pa.RecordBatch:
         with self._source.blamed():

@@ -3,13 +3,15 @@
 Owns: the choice of leaf columns and row groups. Must not know: splits, partitions, predicates (except for skipping row groups).
 Source: format/data-files §3; format/manifests §6.
 
-Invariants: Memory holds one row group of the needed columns, or a part of it (`DataSource.part_bytes`). An INT96 that nanoseconds
-cannot hold is refused, never wrapped around.
+Invariants: Memory holds one row group of the needed columns, a few small ones, or a part of one (`DataSource.part_bytes`). An
+INT96 that nanoseconds cannot hold is refused, never wrapped around.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from copy import copy
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -21,7 +23,7 @@ from ...core.errors import Unsupported
 from ...core.predicates.predicate import Predicate
 from ..projection.physical import timestamp_leaves
 from ..projection.plan import ProjectionPlan
-from .data_source import DataSource
+from .data_source import DataSource, Part
 from .file_rows import FileRows
 from .row_groups import wanted_row_groups
 
@@ -29,6 +31,8 @@ _LENGTH_BYTES = 4
 _LEAST_COLUMN_BYTES = 1 << 16
 _NANO_LIMIT_US = (2**63 - 1) // 1000
 _WRAP_US = 2**64 // 1000
+_MOST_PART_BYTES = 64 << 20
+"""Row groups that take more than this, decompressed, are read one after the other, column beside column."""
 
 
 class ParquetFile:
@@ -113,6 +117,19 @@ class ParquetFile:
             TableCorrupt: the file is damaged.
             Unsupported: a timestamp does not fit into Arrow's nanoseconds.
         """
+        for group, start in self._groups(predicate, wanted):
+            yield from self._group(group, start, threads)
+
+    def parts(self, predicate: Predicate | None = None, wanted: BitMap | None = None) -> list[Part]:
+        """The same rows in parts that may be read at the same time: the row groups, if they are small enough for that."""
+        groups = list(self._groups(predicate, wanted))
+        largest = max((self._metadata.row_group(group).total_byte_size for group, _ in groups), default=0)
+        if len(groups) < 2 or self._source.part_bytes is not None or largest > _MOST_PART_BYTES:
+            return [partial(self.batches, predicate, wanted, threads=True)]
+        return [partial(self._apart, group, start) for group, start in groups]
+
+    def _groups(self, predicate: Predicate | None, wanted: BitMap | None) -> Iterator[tuple[int, int]]:
+        """The row groups that may hold wanted rows, each with the position of its first row."""
         chosen = None if predicate is None else wanted_row_groups(self._metadata, self.projection, predicate)
         position = 0
         for group in range(self._metadata.num_row_groups):
@@ -120,7 +137,15 @@ class ParquetFile:
             if wanted is not None and not wanted.range_cardinality(start, position):
                 continue
             if chosen is None or group in chosen:
-                yield from self._group(group, start, threads)
+                yield group, start
+
+    def _apart(self, group: int, start: int) -> Iterator[tuple[int, FileRows]]:
+        """The rows of a row group, by a reader of its own: Arrow's keeps what it fetched ahead, for one user at a time."""
+        other = copy(self)
+        with self._source.blamed():
+            other._input = self._source.open()
+            other._reader = other._parquet(self._unit, self._metadata)
+        yield from other._group(group, start, False)
 
     def _group(self, group: int, start: int, threads: bool) -> Iterator[tuple[int, FileRows]]:
         self._check_int96(group)

@@ -17,7 +17,7 @@ from ...core.paths import format_of
 from ...core.predicates.predicate import Predicate
 from ..projection.plan import ProjectionPlan
 from .avro_reader import AvroFile
-from .data_source import DataSource
+from .data_source import DataSource, Part
 from .file_rows import FileRows
 from .orc_reader import OrcFile
 from .parquet_reader import ParquetFile
@@ -42,6 +42,9 @@ class OpenDataFile(Protocol):
             predicate: bound. Rows may be skipped if none of their row group or stripe can match.
             wanted: the positions of the wanted rows. Others may be skipped. None = all rows.
         """
+
+    def parts(self, predicate: Predicate | None = None, wanted: BitMap | None = None) -> list[Part]:
+        """The same batches in parts that may be read at the same time; a single one if the format has none."""
 
 
 _READERS: dict[str, Callable[[DataSource, ProjectionPlan], OpenDataFile]] = {

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
+from functools import partial
 
 import pyarrow as pa
 from pyroaring import BitMap
 
 from ...core.predicates.predicate import Predicate
 from ..projection.plan import ProjectionPlan
-from .data_source import DataSource
+from .data_source import DataSource, Part
 from .file_rows import FileRows
 
 
@@ -44,6 +45,10 @@ class StreamedFile(ABC):
             yield position, FileRows(batch, self.projection, self._source.where)
             position += batch.num_rows
         self._source.check_rows(position)
+
+    def parts(self, predicate: Predicate | None = None, wanted: BitMap | None = None) -> list[Part]:
+        """All rows, as one part."""
+        return [partial(self.batches, predicate, wanted)]
 
     @abstractmethod
     def _decoded(self) -> Iterator[pa.RecordBatch]:

@@ -31,7 +31,10 @@ from ..formats.file_rows import FileRows, MergedRows, Rows
 from ..formats.reading import open_data_file
 from ..projection.plan import ProjectionPlan, plan_projection
 from ..scan.row_runs import first_row, givers, is_blob, row_count
+from .read_ahead import in_order
 
+PARTS_AT_ONCE = 4
+"""How many parts of a file are read at the same time where it is the only one that is read."""
 _METADATA_BATCH_ROWS = 1 << 20
 _SYSTEM = (ROW_ID, ROW_SEQUENCE, VALUE_KIND)
 
@@ -140,7 +143,10 @@ class RunReader:
         opened = open_data_file(*stored, file, projection, self._options, part_bytes=part_bytes)
         if not opened.has_columns:
             return None
-        return opened.batches(predicate, wanted, threads=alone or file.file_size > SMALL_FILE_BYTES)
+        if alone:
+            parts = opened.parts(predicate, wanted)
+            return in_order(parts, min(PARTS_AT_ONCE, len(parts)))
+        return opened.batches(predicate, wanted, threads=file.file_size > SMALL_FILE_BYTES)
 
     def _is_counted(self, field: Field, file: DataFile) -> bool:
         """Is this a system column that the file lacks, so that its values are computed?"""
