@@ -81,9 +81,9 @@ class LocalStore(LocalFolders):
     @property
     def capabilities(self) -> Capabilities:
         if self._links:
-            return Capabilities("link", "file", "hard link of a synced temporary file", self._allow_unsafe)
+            return Capabilities("link", "file", "hard link of a synced temporary file", self._allow_unsafe, near=True)
         detail = f"the file system of {self._disk.root} has no hard links: a create cannot be made atomic"
-        return Capabilities(None, "file", detail, self._allow_unsafe)
+        return Capabilities(None, "file", detail, self._allow_unsafe, near=True)
 
     def get(self, key: str) -> bytes:
         with self._reading(key) as descriptor:

@@ -75,12 +75,15 @@ class Capabilities:
         detail: one line for people.
         unsafe_allowed: the user accepted the risk with the storage option `allow_unsafe`: the store is used even if it
             has no atomic create (H1).
+        near: a few small files are read one after the other, because that takes less time than starting threads, or so that
+            their order can be foreseen.
     """
 
     atomic_create: str | None
     native_scheme: str | None
     detail: str
     unsafe_allowed: bool = False
+    near: bool = False
 
 
 @runtime_checkable

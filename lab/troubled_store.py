@@ -82,7 +82,7 @@ class TroubledStore:
     @property
     def capabilities(self) -> Capabilities:
         real = self._store.capabilities
-        return Capabilities(real.atomic_create, None, f"with faults: {real.detail}", real.unsafe_allowed)
+        return Capabilities(real.atomic_create, None, f"with faults: {real.detail}", real.unsafe_allowed, near=True)
 
     # ------------------------------------------------------------------------------------------------------- reading
 

@@ -36,8 +36,8 @@ class ParallelReads:
 
     @property
     def is_near(self) -> bool:
-        """Are a few small files read sooner than threads for them start?"""
-        return self.store.capabilities.native_scheme == "file"
+        """Are a few small files read one after the other?"""
+        return self.store.capabilities.near
 
     def both(self, first: Callable[[], T], second: Callable[[], R]) -> tuple[T, R]:
         """The results of two calls that run at the same time."""

@@ -141,7 +141,7 @@ def test_what_was_read_ahead_is_not_kept_for_the_next_read(store: Any) -> None:
 
 
 def test_a_local_table_asks_for_nothing_ahead(store: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    near = Capabilities("link", "file", "")
+    near = Capabilities("link", "file", "", near=True)
     monkeypatch.setattr(Struck, "capabilities", property(lambda _: near))
     seen = LastSeen.hinted(timeline(store))
     assert requests(store) == []
