@@ -13,11 +13,12 @@ import asyncio
 import contextlib
 import os
 from collections.abc import AsyncIterator, Callable, Mapping
+from importlib.util import find_spec
 from types import MappingProxyType
 from typing import Any
 
 from ..core.errors import InvalidArgument, LakelatchError, Unsupported
-from .adls_obstore import azure_requests
+from .adls_obstore import are_common, azure_requests
 from .answers import COMMON_STATUSES, Answer, AnswerTable
 from .keys import join, safe_key, safe_prefix
 from .object_store import FIXED_OPTIONS, FsspecStore, known_options, modified_ms
@@ -128,9 +129,10 @@ class AdlsStore(FsspecStore):
         return path
 
     def _check_options(self) -> None:
-        known = known_options(_adlfs().AzureBlobFileSystem)
-        passed = {name for name in self._given if name.startswith(_TO_DEFAULT_CREDENTIAL)}
-        self._given.only(known | passed, "Azure stores")
+        if not are_common(self._given) or find_spec("adlfs") is None:  # loading it takes a third of a second
+            known = known_options(_adlfs().AzureBlobFileSystem)
+            passed = {name for name in self._given if name.startswith(_TO_DEFAULT_CREDENTIAL)}
+            self._given.only(known | passed, "Azure stores")
         account, said = self._host.partition(".")[0], self._given.get("account_name")
         if account and said and account != said:
             raise InvalidArgument(f"{self._url} is in account {account!r}, but storage option account_name is {said!r}")

@@ -9,7 +9,7 @@ expressed: identities are looked up by Azure's own client, whose chain obstore d
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from .transport import NotExpressed, ObstoreRequests, settings
@@ -33,6 +33,11 @@ _IN_A_STRING = frozenset(
 _BY_FSSPEC = ("_stat", "_delete")
 """A HEAD shows no metadata and no code of a 404, so that a folder and a missing container would look like something else; and
 several deletions are one request of an interface that not every account has."""
+
+
+def are_common(names: Iterable[str]) -> bool:
+    """Whether adlfs is known to have all of these options, so that it need not be loaded in order to look."""
+    return set(names) <= _READ | _OF_FILES
 
 
 def azure_requests(given: Mapping[str, Any], host: str, deadline_seconds: float) -> Callable[[], ObstoreRequests]:

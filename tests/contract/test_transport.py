@@ -157,6 +157,21 @@ def test_obstore_needs_neither_s3fs_nor_botocore() -> None:
     assert said == "obstore set()\n"
 
 
+def test_obstore_needs_no_client_of_azures() -> None:
+    program = (
+        "import sys; from lakelatch.backends.adls import AdlsStore\n"
+        "options = {'account_name': 'a', 'account_key': 'a2V5', 'request_timeout': 5}\n"
+        "print(AdlsStore('abfs://c/t', options).transport.name, {'adlfs', 'azure', 'aiohttp'} & set(sys.modules))"
+    )
+    said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
+    assert said == "obstore set()\n"
+
+
+def test_an_option_that_azures_client_does_not_have_is_refused() -> None:
+    with pytest.raises(InvalidArgument, match="acount_name"):
+        AdlsStore("abfs://c/t", {"acount_name": "a", "account_key": "a2V5"})
+
+
 def test_where_obstore_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "obstore", None)
     used = S3Store("s3://bucket/t", {**KEYS, **THERE}).transport
