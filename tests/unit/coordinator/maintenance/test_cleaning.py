@@ -89,6 +89,7 @@ def filled(url: str, left: set[str] = LEFT) -> Table:
 
 
 def planned(table: Table, until_ms: int = NEVER_MS, **more: Any) -> OrphanPlan:
+    table.committer.settle()  # the hint of its last commit may still be under way
     return plan_orphans(table.timeline, table.schema, until_ms, **more)
 
 
