@@ -2,17 +2,19 @@
 
     python benchmarks/plan.py --files 100000
 
-Decoders side by side in one run: fastavro's records, polars' reader over the joined blocks, entries one by one, and columns
-side by side; before them whole plans. CPU and wall seconds are medians; peak memory is that of this process until then,
-the building of the table (some 200 MiB) included.
+Whole plans, each in a process of its own: CPU and wall seconds are medians after a first plan, and memory is the peak of the
+process after its first plan and after all of them. Then decoders side by side in one process: fastavro's records, polars' reader
+over the joined blocks, entries one by one, and columns. Above 200,000 files only plans by columns are measured.
 """
 
 from __future__ import annotations
 
 import argparse
 import io
+import json
 import resource
 import statistics
+import subprocess
 import sys
 import time
 import uuid
@@ -47,6 +49,7 @@ COLUMNS = pa.schema(
 MANIFEST_ENTRIES = 10_000
 DAYS = 100
 ROWS = 1_000
+MOST_IN_ALL_WAYS = 200_000
 
 
 def build(url: str, files: int) -> ll.Table:
@@ -144,24 +147,36 @@ def measured(run: Callable[[], Any], times: int) -> tuple[float, float]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--files", type=int, default=100_000)
+    parser.add_argument("--files", type=int, nargs="+", default=[100_000])
     parser.add_argument("--times", type=int, default=3)
+    parser.add_argument("--one", help="for the processes that this one starts: the plan to make, as JSON")
     add_json(parser)
     args = parser.parse_args()
-    with TemporaryDirectory() as folder:
-        table = build(str(Path(folder) / "t"), args.files)
-        lines = table.timeline.manifests(table.snapshot())  # type: ignore[arg-type]
-        manifests = [(m.file_name, table.store.get(table.paths.manifest(m.file_name))) for m in lines]
-        print(f"{args.files} files in {len(manifests)} manifests, {sum(len(d) for _, d in manifests)} bytes")
-        rows = compare_plans(table, args.files, args.times)
-        record(args.json, f"plans of {args.files:,} files in {len(manifests)} manifests", rows)
-        print(f"{'decode':<42} {'CPU s':>8} {'wall s':>8} {'entries/s of CPU':>18}")
-        rows = []
-        for name, decode in decoders(manifests):
-            cpu, wall = measured(decode, args.times)
-            rows.append({"decode": name, "CPU s": cpu, "wall s": wall, "entries/s of CPU": args.files / cpu})
-            print(f"{name:<42} {cpu:>8.3f} {wall:>8.3f} {args.files / cpu:>18,.0f}")
-        record(args.json, f"decoding the manifests of {args.files:,} files", rows)
+    if args.one:
+        plan_often(**json.loads(args.one))
+        return
+    for files in args.files:
+        with TemporaryDirectory() as folder:
+            table = build(str(Path(folder) / "t"), files)
+            lines = table.timeline.manifests(table.snapshot())  # type: ignore[arg-type]
+            print(f"{files} files in {len(lines)} manifests, {sum(m.file_size for m in lines)} bytes")
+            rows = compare_plans(table, files, args.times)
+            record(args.json, f"plans of {files:,} files in {len(lines)} manifests", rows)
+            if files <= MOST_IN_ALL_WAYS:
+                stored = [(m.file_name, table.store.get(table.paths.manifest(m.file_name))) for m in lines]
+                record(
+                    args.json, f"decoding the manifests of {files:,} files", compare_decoders(stored, files, args.times)
+                )
+
+
+def compare_decoders(manifests: list[tuple[str, bytes]], files: int, times: int) -> list[dict[str, Any]]:
+    print(f"{'decode':<42} {'CPU s':>8} {'wall s':>8} {'entries/s of CPU':>18}")
+    rows = []
+    for name, decode in decoders(manifests):
+        cpu, wall = measured(decode, times)
+        rows.append({"decode": name, "CPU s": cpu, "wall s": wall, "entries/s of CPU": files / cpu})
+        print(f"{name:<42} {cpu:>8.3f} {wall:>8.3f} {files / cpu:>18,.0f}")
+    return rows
 
 
 def compare_plans(table: ll.Table, files: int, times: int) -> list[dict[str, Any]]:
@@ -174,18 +189,35 @@ def compare_plans(table: ll.Table, files: int, times: int) -> list[dict[str, Any
         ("one day, one name", f"day = 7 AND name = 'name-{7:08d}-m'"),
         ("no filter", None),
     ]
-    print(f"{'plan':<42} {'CPU s':>8} {'wall s':>8} {'files planned':>18} {'peak MiB':>10}")
+    print(f"{'plan':<42} {'CPU s':>8} {'wall s':>8} {'files planned':>18} {'peak MiB':>10} {'then MiB':>10}")
     rows = []
-    for way, columns_from in (("columns", timeline.COLUMNS_FROM), ("entry by entry", files + 1)):
-        timeline.COLUMNS_FROM = columns_from
+    ways = [("columns", timeline.COLUMNS_FROM), ("entry by entry", files + 1)]
+    for way, columns_from in ways if files <= MOST_IN_ALL_WAYS else ways[:1]:
         for name, where in filters:
-            planned = table.plan(where=where).file_count
-            cpu, wall = measured(lambda where=where: table.plan(where=where), times)  # type: ignore[misc]
-            peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-            print(f"{f'{name} ({way})':<42} {cpu:>8.3f} {wall:>8.3f} {planned:>18,} {peak:>10.0f}")
-            row = {"plan": f"{name}, {way}", "CPU s": cpu, "wall s": wall, "files planned": planned, "peak MiB": peak}
-            rows.append(row)
+            request = json.dumps({"url": table.url, "where": where, "columns_from": columns_from, "times": times})
+            command = [sys.executable, __file__, "--one", request]
+            row = json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
+            print(
+                f"{f'{name} ({way})':<42} {row['CPU s']:>8.3f} {row['wall s']:>8.3f} {row['files planned']:>18,}"
+                f" {row['peak MiB']:>10.0f} {row['then MiB']:>10.0f}"
+            )
+            rows.append({"plan": f"{name}, {way}", **row})
     return rows
+
+
+def plan_often(url: str, where: str | None, columns_from: int, times: int) -> None:
+    """Make the same plan again and again, and print what it took as JSON."""
+    timeline.COLUMNS_FROM = columns_from
+    table = ll.open_table(url)
+    planned, peak = table.plan(where=where).file_count, peak_mib()
+    cpu, wall = measured(lambda: table.plan(where=where), times)
+    print(
+        json.dumps({"CPU s": cpu, "wall s": wall, "files planned": planned, "peak MiB": peak, "then MiB": peak_mib()})
+    )
+
+
+def peak_mib() -> float:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from ...backends.store import ObjectInfo, ObjectNotFound, Store
@@ -35,6 +36,10 @@ SMALL_READS = 32
 """How many files that take no time to decode are requested at once."""
 COLUMNS_FROM = 2048
 """From this many entries on, decoding by columns is faster than one by one."""
+DECODED_TOGETHER = 50_000
+"""About how many entries become columns together: enough for NumPy, and few enough that what is computed of them stays small."""
+MOST_DECODERS = 4
+"""How many groups are decoded at the same time, one for each core: NumPy works on arrays without Python's lock."""
 
 
 def ref_of(snapshot: Snapshot | None) -> SnapshotRef | None:
@@ -281,6 +286,8 @@ class Timeline(Schemas):
 
     def entry_parts(self, manifests: Iterable[ManifestFile]) -> list[EntryColumns | list[ManifestEntry]]:
         """The entries of manifests, in order; large manifests as columns, so that only the wanted entries are made."""
+        from pyarrow import cpu_count
+
         from ...core.metadata.manifest import decode_manifests
 
         todo = list(manifests)
@@ -290,8 +297,10 @@ class Timeline(Schemas):
                 if self.is_near
                 else [*self.parallel(self.entries_of, todo, SMALL_READS)]
             )
-        names = [m.file_name for m in todo]
-        return list(decode_manifests(list(zip(names, self.parallel(self._manifest, todo), strict=True))))
+        groups = _groups(list(zip(todo, self.parallel(self._manifest, todo), strict=True)))
+        with self._executor(min(MOST_DECODERS, cpu_count(), len(groups)), "lakelatch-decode") as pool:
+            parts = pool.map(lambda group: list(decode_manifests([(m.file_name, data) for m, data in group])), groups)
+            return list(chain.from_iterable(parts))
 
     def entries_of(self, manifest: ManifestFile) -> list[ManifestEntry]:
         from ...core.metadata.manifest import decode_manifest
@@ -334,6 +343,19 @@ class Timeline(Schemas):
         except ObjectNotFound:
             self.check_stands()
             raise missing(key, needed_by) from None
+
+
+def _groups(manifests: Sequence[tuple[ManifestFile, bytes]]) -> list[list[tuple[ManifestFile, bytes]]]:
+    """Manifests in groups of about `DECODED_TOGETHER` entries, in order."""
+    groups: list[list[tuple[ManifestFile, bytes]]] = []
+    entries = DECODED_TOGETHER
+    for manifest, data in manifests:
+        if entries >= DECODED_TOGETHER:
+            groups.append([])
+            entries = 0
+        groups[-1].append((manifest, data))
+        entries += manifest.num_added_files + manifest.num_deleted_files
+    return groups
 
 
 def base_of(snapshot: Snapshot) -> SnapshotRef | None:

@@ -43,7 +43,8 @@ class Columns:
 
     def __init__(self, layout: Layout, data: Bytes, taken: Mapping[str, AvroColumn], order: Array) -> None:
         self.rows, self.data = len(order), data
-        self._layout, self._taken, self._order = layout, taken, order
+        self._layout, self._taken, self._order = layout, dict(taken), order
+        self._ordered: dict[str, AvroColumn] = {}
         self._whole: dict[str, AvroColumn] = {}
 
     def __iter__(self) -> Iterator[str]:
@@ -59,13 +60,20 @@ class Columns:
     def column(self, name: str, rows: Array | None = None) -> AvroColumn:
         """A column, by the path of its field (with a dot before a nested field); some of its rows, or all."""
         if rows is not None:
-            return self._read(name, self._order.take(rows))
+            taken = self._taken.get(name)
+            found = self._ordered[name].picked(rows) if taken is None else taken.picked(self._order.take(rows))
+            return self._layout[name].whole(self.data, found)
         if name not in self._whole:
-            self._whole[name] = self._read(name, self._order)
+            self._whole[name] = self._layout[name].whole(self.data, self._in_order(name))
         return self._whole[name]
 
-    def _read(self, name: str, places: Array) -> AvroColumn:
-        return self._layout[name].whole(self.data, self._taken[name].picked(places))
+    def _in_order(self, name: str) -> AvroColumn:
+        """A column as it was decoded, but in the order of the records. Only one of the two is kept."""
+        taken = self._taken.get(name)
+        if taken is not None:
+            self._ordered[name] = taken.picked(self._order)
+            self._taken.pop(name, None)
+        return self._ordered[name]
 
 
 def read_columns(containers: Sequence[bytes]) -> Columns:

@@ -55,10 +55,9 @@ class AvroColumn:
         """The numbers, None for null."""
         return self._or_none(self.values.tolist())
 
-    def slices(self, data: bytes | Array) -> list[Any]:
+    def slices(self, data: Bytes) -> list[Any]:
         """Text and bytes as bytes, None for null."""
-        ends = (self.values + self.sizes).tolist()
-        return self._or_none([data[start:end] for start, end in zip(self.values.tolist(), ends, strict=True)])
+        return self._or_none(data.slices(self.values.tolist(), (self.values + self.sizes).tolist()))
 
     def lists(self, items: Sequence[Any]) -> list[Any]:
         """Arrays as tuples of the given items, None for null."""

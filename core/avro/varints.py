@@ -9,6 +9,8 @@ number of more than ten bytes raises `Irregular`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from ..typed import Array
@@ -18,6 +20,7 @@ WORD = 8
 PADDING = bytes(2 * WORD)
 """Added after bytes that are read word by word."""
 _SAMPLE = 1 << 16
+_MANY = 1 << 12
 _ONE, _SEVEN, _TOP = np.uint64(1), np.uint64(7), np.uint64(56)
 _GOES_ON = np.uint64(0x8080808080808080)
 _SIZES = np.uint64(sum((n + 1) << 8 * (7 - n) for n in range(WORD)))
@@ -53,14 +56,16 @@ class Bytes:
         self._bytes = np.frombuffer(whole, np.uint8)
         self._words = np.ndarray((self.end + WORD + 1,), "<u8", whole, strides=(1,))
 
-    @property
-    def whole(self) -> bytes:
-        """The bytes as one object, of which slices are bytes too. It is made when it is first asked for."""
+    def slices(self, starts: Sequence[int], ends: Sequence[int]) -> list[bytes]:
+        """The bytes between some offsets. For many of them, all bytes become one object first, whose slices are made faster."""
         whole = self._source
-        if not isinstance(whole, bytes):
+        if not isinstance(whole, bytes) and len(starts) >= _MANY:
             whole = whole.tobytes()
             self._hold(whole)
-        return whole
+        if isinstance(whole, bytes):
+            return [whole[start:end] for start, end in zip(starts, ends, strict=True)]
+        view = memoryview(whole.data)
+        return [bytes(view[start:end]) for start, end in zip(starts, ends, strict=True)]
 
     def windows(self, places: Array, width: int) -> Bytes:
         """`width` bytes from each offset, one after another, because bytes that are close together are read faster.

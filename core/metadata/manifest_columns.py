@@ -98,7 +98,7 @@ class EntryColumns:
 
     def file_names(self, rows: Array) -> set[bytes]:
         """The data files' names of some entries."""
-        return set(self._slices("_FILE._FILE_NAME", rows))
+        return set(self._slices("_FILE._FILE_NAME", rows)) if rows.size else set()
 
     def locations(self) -> Iterator[tuple[bytes, int, str, Sequence[str], str | None]]:
         """What says where each entry's files are: partition, bucket, name, names of files that belong to it, path elsewhere.
@@ -209,7 +209,7 @@ class EntryColumns:
 
     def _slices(self, name: str, rows: Array | None, optional: bool = False) -> Sequence[Any]:
         column = self._picked(name, rows, optional)
-        return self._nones(rows) if column is None else column.slices(self.data.whole)
+        return self._nones(rows) if column is None else column.slices(self.data)
 
     def _shared(self, name: str, rows: Array | None) -> Iterator[bytes]:
         """Values of a bytes column. Equal values share one object, because most are equal."""
@@ -227,7 +227,7 @@ class EntryColumns:
         column = self._picked(name, rows, optional)
         if column is None:
             return self._nones(rows)
-        return column.lists([value.decode() for value in _items(column).slices(self.data.whole)])
+        return column.lists([value.decode() for value in _items(column).slices(self.data)])
 
     def _stats(self, name: str, rows: Array | None) -> Iterator[SimpleStats]:
         """Statistics. Entries without statistics share one object."""

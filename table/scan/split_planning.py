@@ -94,8 +94,8 @@ class SplitPlanner:
         files = live_parts(columns) if len(columns) == len(parts) else None
         if not files or not all(map(self._are_plain, files)):
             return None
-        names = pa.chunked_array([part.column("file_name") for part in files], pa.string())
-        if not _are_plain_names(names):
+        names = [part.column("file_name") for part in files]
+        if not all(map(_are_plain_names, names)) or not have_own_names(names):
             return None
         return column_splits(files, self._target, self._open_cost, self._plain_split)
 
@@ -208,11 +208,11 @@ class SplitPlanner:
         return self._differences[schema_id]
 
 
-def _are_plain_names(names: pa.ChunkedArray) -> bool:
-    """Are all files Parquet, below their folder, and named once?"""
-    bad = any(pc.any(pc.match_substring(names, part)).as_py() for part in ("/", "\\", "\0"))
-    parquet = pc.all(pc.ends_with(names, ".parquet"), min_count=0).as_py()
-    return not bad and parquet and have_own_names(names)
+def _are_plain_names(names: pa.Array) -> bool:
+    """Are all files Parquet, and below their folder?"""
+    joined = names.buffers()[2].to_pybytes() if len(names) else b""
+    is_bad = any(part in joined for part in (b"/", b"\\", b"\0"))
+    return not is_bad and bool(pc.all(pc.ends_with(names, ".parquet"), min_count=0).as_py())
 
 
 def _kind(reasons: Sequence[str]) -> tuple[str, ...] | None:

@@ -69,7 +69,10 @@ def test_a_benchmark_that_runs_is_on_the_page(run_all: Any) -> None:
     assert "`make bench` with `SIZE=full`" in text
     assert "* date: 2026-01-02 03:04 UTC\n* CPU: a fast one\n" in text
     assert f"## {plan.title}\n\n{plan.limit}\n\n`python benchmarks/plan.py --files 300 --times 1`\n" in text
-    assert "| plan | CPU s | wall s | files planned | peak MiB |\n|---|---|---|---|---|\n| one day, columns | " in text
+    assert (
+        "| plan | CPU s | wall s | files planned | peak MiB | then MiB |\n|---|---|---|---|---|---|\n| one day, columns | "
+        in text
+    )
     assert len(re.findall(r"^\| ", text, re.MULTILINE)) == 10 + 6 + 2
 
 

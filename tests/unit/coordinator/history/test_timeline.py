@@ -152,6 +152,25 @@ def test_many_entries_are_read_by_columns_and_are_the_same(store: Any, monkeypat
         read.entries([*manifests, replace(manifest("lost"), listed_in="a-list")])
 
 
+def test_many_manifests_become_columns_in_groups(store: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Groups are decoded side by side, and come in the order of the manifests; a damaged one is named."""
+    monkeypatch.setattr(timelines, "COLUMNS_FROM", 0)
+    monkeypatch.setattr(timelines, "DECODED_TOGETHER", 4)
+    entries = {f"m-{n:02}": [entry(f"{n}-{i}") for i in range(1 + n % 3)] for n in range(30)}
+    for name, held in entries.items():
+        put_manifest(store, name, *held)
+    manifests = [manifest(name, held) for name, held in entries.items()]
+    parts = timeline(store).entry_parts(manifests)
+    wanted = [e for held in entries.values() for e in held]
+    assert [e for part in parts for e in part.entries()] == wanted  # type: ignore[union-attr]
+    sizes = [part.rows for part in parts]  # type: ignore[union-attr]
+    assert all(4 <= size <= 6 for size in sizes[:-1]), sizes
+    assert timeline(store).entry_parts([]) == []
+    store.put("manifest/m-17", store.get("manifest/m-17")[:-20])
+    with pytest.raises(TableCorrupt, match="m-17"):
+        timeline(store).entry_parts(manifests)
+
+
 def test_the_base_of_a_snapshot_is_what_it_records() -> None:
     for text, base in (("3:u3", of(3)), ("3:a:b", of(3, "a:b")), ("0:", None), ("x:u3", None), ("", None)):
         assert base_of(snapshot(4, properties={BASE_PROPERTY: text})) == base

@@ -81,14 +81,16 @@ def sample(count: int = 200, seed: int = 7) -> list[ManifestEntry]:
 
 
 def test_many_blocks_of_different_lengths() -> None:
-    """Blocks end at different records; rows still come in order, and some of them alone too."""
-    entries = sample(3000)
-    cuts = [0, 1, 700, 701, 2500, 3000]
+    """Blocks end at different records; rows still come in order, and some of them alone too, before all and after them."""
+    entries = sample(5000)
+    cuts = [0, 1, 700, 701, 2500, 5000]
     manifests = [encode_manifest(entries[a:b]) for a, b in pairwise(cuts)]
     assert decoded(*manifests) == entries
     (columns,) = decode_manifests([(str(i), m) for i, m in enumerate(manifests)])
     assert isinstance(columns, EntryColumns)
-    rows = np.array([0, 5, 699, 2999])
+    rows = np.array([0, 5, 699, 4999])
+    assert columns.entries(rows) == [entries[i] for i in rows]
+    assert columns.entries() == entries
     assert columns.entries(rows) == [entries[i] for i in rows]
     partitions, which = columns.partitions()
     assert [partitions[i] for i in which] == [e.partition for e in entries]

@@ -26,7 +26,8 @@ from lakelatch.core.paths import POSTPONE_BUCKET, TablePaths, format_of
 from lakelatch.core.places import codec_of
 from lakelatch.core.rows.binary_row import encode_row
 from lakelatch.core.rows.types import AtomicType, Field, string
-from lakelatch.table.scan.column_splits import ColumnSplits, live_files
+from lakelatch.table.scan import column_splits
+from lakelatch.table.scan.column_splits import ColumnSplits, have_own_names, live_files
 from lakelatch.table.scan.plan import ScanPlan, count_rows
 from lakelatch.table.scan.split_planning import SplitPlanner
 from lakelatch.table.system.listings import files_table
@@ -161,6 +162,23 @@ def test_the_listing_of_files_refuses_names_that_leave_the_table(name: str) -> N
     parts = [part for part, _ in columns_of([entry(1), entry(7, file_name=name)])]
     with pytest.raises(TableCorrupt, match="would leave the table's directory"):
         files_table(SCHEMA, TablePaths(), live_files(parts))
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    parts=st.lists(st.lists(st.text("ab\0é", max_size=20), max_size=6), max_size=4),
+    alike=st.booleans(),
+)
+def test_names_that_are_there_twice_are_found_in_whichever_manifest(parts: list[list[str]], alike: bool) -> None:
+    """Also where two names have the same number, which is then not enough to tell them apart."""
+    names = [name for part in parts for name in part]
+    arrays = [pa.array(part, pa.string()) for part in parts]
+    with pytest.MonkeyPatch.context() as patch:
+        if alike:
+            patch.setattr(column_splits, "_ODD", np.uint64(0))
+        assert have_own_names(arrays) == (len(set(names)) == len(names))
+    sliced = [pa.array(["x", *part, "x"], pa.string()).slice(1, len(part)) for part in parts]
+    assert have_own_names(sliced) == (len(set(names)) == len(names))
 
 
 @settings(max_examples=40, deadline=None)
