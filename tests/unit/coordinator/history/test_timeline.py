@@ -156,7 +156,7 @@ def test_many_manifests_become_columns_in_groups(store: Any, monkeypatch: pytest
     """Groups are decoded side by side, and come in the order of the manifests; a damaged one is named."""
     monkeypatch.setattr(timelines, "COLUMNS_FROM", 0)
     monkeypatch.setattr(timelines, "DECODED_TOGETHER", 4)
-    entries = {f"m-{n:02}": [entry(f"{n}-{i}") for i in range(1 + n % 3)] for n in range(30)}
+    entries = {f"m-{n:02}": [entry(f"{n}-{i}", DELETE if i else ADD) for i in range(1 + n % 3)] for n in range(30)}
     for name, held in entries.items():
         put_manifest(store, name, *held)
     manifests = [manifest(name, held) for name, held in entries.items()]
