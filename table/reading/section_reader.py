@@ -36,8 +36,8 @@ from .windows import Piece, Window, windows
 
 DEFAULT_MEMORY = opt.MERGE_MEMORY.default
 _ORDER = (ROW_SEQUENCE, VALUE_KIND)
-_ALWAYS_TAKEN = 16 << 20
-"""By decoders and threads, however few rows are read."""
+_ALWAYS_TAKEN = 40 << 20
+"""By decoders, threads and libraries that are loaded late, however few rows are read."""
 _FOR_WHOLE_ROWS = 3
 """The part of the memory for rows that wait to be merged, where merged rows are copied batch by batch."""
 _FOR_MADE_ROWS = 8
