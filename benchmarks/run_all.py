@@ -49,7 +49,8 @@ BENCHMARKS = (
     Benchmark(
         "commit", "One writer commits",
         "Beside delta-rs and pypaimon. On S3 an append needs two requests in sequence to be visible and three to be acknowledged:"
-        " three times the latency is the limit. Locally it is the disk's fsync.",
+        " three times the latency is the limit; the last line sends the same requests and makes nothing. Locally it is the"
+        " disk's fsync.",
         "--commits 10 --marks 20 200", "--commits 25 --marks 20 1000 10000",
     ),
     Benchmark(
@@ -80,7 +81,7 @@ BENCHMARKS = (
     ),
     Benchmark(
         "rows", "Many rows in Python",
-        "Beside delta-rs, both with their defaults; fsync is off, as delta-rs never does it.",
+        "Beside delta-rs, both with their defaults; fsync is off, as delta-rs never does it. The limit of a read is Arrow alone.",
         "--rows 1000000", "--rows 10000000",
     ),
     Benchmark(
