@@ -210,8 +210,9 @@ class SplitPlanner:
 
 def _are_plain_names(names: pa.Array) -> bool:
     """Are all files Parquet, and below their folder?"""
-    joined = names.buffers()[2].to_pybytes() if len(names) else b""
-    is_bad = any(part in joined for part in (b"/", b"\\", b"\0"))
+    joined = names.buffers()[2]
+    texts = joined.to_pybytes() if joined is not None else b""
+    is_bad = any(part in texts for part in (b"/", b"\\", b"\0"))
     return not is_bad and bool(pc.all(pc.ends_with(names, ".parquet"), min_count=0).as_py())
 
 
