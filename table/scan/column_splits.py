@@ -186,9 +186,10 @@ def _prints(texts: pa.Array) -> Array:
     starts, sizes = ends[:-1] - first, np.diff(ends)
     found = sizes.astype(np.uint64)
     for at in range(0, int(sizes.max(initial=0)), _WORD):
-        found ^= words.take(starts + at, mode="clip") & _LEADING[np.clip(sizes - at, 0, _WORD)]
-        found *= _ODD
-        found ^= found >> np.uint64(32)
+        mixed = (found ^ words.take(starts + at, mode="clip") & _LEADING[np.clip(sizes - at, 0, _WORD)]) * _ODD
+        found = np.where(
+            sizes > at, mixed ^ mixed >> np.uint64(32), found
+        )  # so that longer texts beside it change nothing
     return found
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import lakelatch as ll
@@ -164,7 +164,8 @@ def test_the_listing_of_files_refuses_names_that_leave_the_table(name: str) -> N
         files_table(SCHEMA, TablePaths(), live_files(parts))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=300, deadline=None)
+@example(parts=[["a"], ["a", "a" * 9]], alike=False)
 @given(
     parts=st.lists(st.lists(st.text("ab\0é", max_size=20), max_size=6), max_size=4),
     alike=st.booleans(),
