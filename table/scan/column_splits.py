@@ -187,9 +187,8 @@ def _prints(texts: pa.Array) -> Array:
     found = sizes.astype(np.uint64)
     for at in range(0, int(sizes.max(initial=0)), _WORD):
         mixed = (found ^ words.take(starts + at, mode="clip") & _LEADING[np.clip(sizes - at, 0, _WORD)]) * _ODD
-        found = np.where(
-            sizes > at, mixed ^ mixed >> np.uint64(32), found
-        )  # so that longer texts beside it change nothing
+        # A text that has ended keeps its number, whatever the length of the longest one.
+        found = np.where(sizes > at, mixed ^ mixed >> np.uint64(32), found)
     return found
 
 
