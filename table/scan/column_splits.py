@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ...core.avro.varints import PADDING, WORD, Bytes
 from ...core.metadata.data_file import DELETE, DataFile, ManifestEntry
 from ...core.metadata.file_columns import FileColumns
 from ...core.metadata.folding import live
@@ -28,8 +29,7 @@ if TYPE_CHECKING:
     Part = tuple[EntryColumns, Array]
     """Columns of manifests, and the indices of the chosen entries."""
 
-_WORD = 8
-_LEADING = np.array([(1 << 8 * size) - 1 for size in range(_WORD + 1)], np.uint64)
+_LEADING = np.array([(1 << 8 * size) - 1 for size in range(WORD + 1)], np.uint64)
 """For 0 to 8, a word whose first bytes, so many, are all ones."""
 _ODD = np.uint64(0x9E3779B97F4A7C15)
 
@@ -179,14 +179,15 @@ def _prints(texts: pa.Array) -> Array:
     """
     ends = np.frombuffer(texts.buffers()[1], np.int32)[texts.offset : texts.offset + len(texts) + 1]
     first, last = (int(ends[0]), int(ends[-1])) if len(texts) else (0, 0)
-    data = np.zeros(last - first + 2 * _WORD, np.uint8)
+    data = np.zeros(last - first + len(PADDING), np.uint8)
     if last > first:
         data[: last - first] = np.frombuffer(texts.buffers()[2], np.uint8)[first:last]
-    words = np.ndarray((last - first + _WORD + 1,), "<u8", data.data, 0, (1,))
+    stored = Bytes(data)
     starts, sizes = ends[:-1] - first, np.diff(ends)
     found = sizes.astype(np.uint64)
-    for at in range(0, int(sizes.max(initial=0)), _WORD):
-        mixed = (found ^ words.take(starts + at, mode="clip") & _LEADING[np.clip(sizes - at, 0, _WORD)]) * _ODD
+    for at in range(0, int(sizes.max(initial=0)), WORD):
+        word = stored.words(starts + np.minimum(sizes, at)) & _LEADING[np.clip(sizes - at, 0, WORD)]
+        mixed = (found ^ word) * _ODD
         # A text that has ended keeps its number, whatever the length of the longest one.
         found = np.where(sizes > at, mixed ^ mixed >> np.uint64(32), found)
     return found
