@@ -97,7 +97,7 @@ class Driver:
 
     @property
     def attempt_s(self) -> float:
-        """Seconds since the current attempt began."""
+        """Seconds since the current attempt began. That of a commit that another carries ends when it is found aboard."""
         return self.run.around.monotonic_s() - self._attempt_began
 
     def _feed(self, event: Event) -> tuple[Effect, ...]:
@@ -211,7 +211,8 @@ class Driver:
         if self.run.group.allowed:
             wait_ms = 0  # it asks the next winner to carry it instead of waiting for its turn
         self.run.around.sleep(wait_ms / 1000)
-        self._attempt_began = self.run.around.monotonic_s()
+        if not self.run.group.met_carrier:
+            self._attempt_began = self.run.around.monotonic_s()
         return ev.RetryGranted(wait_ms)
 
     def _finish(self, effects: tuple[Effect, ...]) -> None:

@@ -121,6 +121,13 @@ class Group:
             self.intent = None
         return found
 
+    @property
+    def met_carrier(self) -> bool:
+        """Whether the snapshot that was met last carries the commit."""
+        return (
+            self.window is not None and self.met is not None and aboard_of(self.window, self.met.snapshot) is not None
+        )
+
     def already_aboard(self, just_read: Snapshot | None) -> Aboard | None:
         """The snapshot that was just read, if it carries the commit: then nothing has to be looked for."""
         if self.window is None or just_read is None:

@@ -78,6 +78,15 @@ def test_groups_land_many_jobs_in_few_snapshots() -> None:
     assert together.requests_per_commit < alone.requests_per_commit
 
 
+def test_a_writer_that_was_carried_does_not_look_for_the_snapshot_that_it_has_just_read() -> None:
+    """It has waited for that snapshot, so another is not to be expected before its next commit begins."""
+    forecast = simulate(8, commits=10, latency_ms=20, groups=True)
+    first_looks, commits = 8, 80
+    looks = sum("list snapshot/" in line for line in forecast.trace)
+    assert forecast.committed == commits
+    assert first_looks <= looks <= commits / 4
+
+
 def test_faults_are_reported_and_repeatable() -> None:
     first = simulate(6, commits=4, faults=1.0, seed=3)
     assert first.faults > 0

@@ -66,7 +66,7 @@ class Run:
         self.written: list[str] = []
         self.doubted = False
         self.newest_schema, self.group = Newest(), self
-        self.settler, self.allowed, self.others_met = self, False, 2
+        self.settler, self.allowed, self.met_carrier, self.others_met = self, False, False, 2
         self.now_s, self.slept, self.asked = 100.0, list[float](), list[Any]()
         self.around = replace(
             MACHINE, monotonic_s=lambda: self.now_s, sleep=self.sleep, uniform=lambda least, most: most
@@ -249,6 +249,18 @@ def test_who_may_ride_asks_at_once() -> None:
     run.allowed = True
     assert driven(run).answer(do.AwaitRetry(1, OURS)) == ev.RetryGranted(0)
     assert run.slept == [0.0]
+
+
+@pytest.mark.parametrize(("carried", "took_s"), [(True, 7.0), (False, 0.0)])
+def test_the_attempt_of_a_commit_that_another_carries_lasts_until_it_is_found_aboard(
+    carried: bool, took_s: float
+) -> None:
+    run = Run()
+    run.allowed, run.met_carrier = True, carried
+    driver = driven(run)
+    driver._began = driver._attempt_began = run.now_s - 7.0
+    assert driver.answer(do.AwaitRetry(1, OURS)) == ev.RetryGranted(0)
+    assert driver.attempt_s == took_s
 
 
 @pytest.mark.parametrize(("attempt", "elapsed_s"), [(4, 1.25), (1, 60.0)], ids=["retries", "time"])

@@ -270,11 +270,23 @@ def test_the_first_of_those_who_wait_leads() -> None:
 def test_a_rider_meets_the_next_snapshot() -> None:
     part = Part()
     part.publish(snapshot(3), snapshot(4))
+    assert not part.group.met_carrier
     assert part.group.wait_for_carrier(SnapshotRef(3, "u3"), part.timeline) == ev.SnapshotSeen(SnapshotRef(4, "u4"))
     assert part.group.met is not None
     assert (part.group.met.snapshot, part.slept) == (snapshot(4), [0.0]), "no round trip was measured"
     part.inner.away = True
     assert part.group.wait_for_carrier(SnapshotRef(4, "u4"), part.timeline) == ev.NobodyCame()
+
+
+@pytest.mark.parametrize("carried", [True, False])
+def test_a_rider_knows_its_carrier_when_it_meets_it(carried: bool) -> None:
+    part = Part()
+    part.publish(snapshot(3), snapshot(4, ABOARD) if carried else snapshot(4))
+    part.prepared()
+    part.group.wait_for_carrier(SnapshotRef(3, "u3"), part.timeline)
+    assert part.group.met_carrier == carried
+    part.group.intent = None
+    assert not part.group.met_carrier, "it has no intent that could be carried"
 
 
 def test_the_carrier_is_checked_again_after_a_pause() -> None:
