@@ -20,6 +20,7 @@ from typing import Any
 from ..core.errors import InvalidArgument, LakelatchError, Unsupported
 from .adls_obstore import are_common, azure_requests
 from .answers import COMMON_STATUSES, Answer, AnswerTable
+from .client_import import import_client
 from .keys import join, safe_key, safe_prefix
 from .object_store import FIXED_OPTIONS, FsspecStore, known_options, modified_ms
 from .store import Capabilities
@@ -292,9 +293,8 @@ def _is_folder(metadata: Mapping[str, str] | None) -> bool:
 
 def _adlfs() -> Any:
     try:
-        import adlfs
+        return import_client("adlfs")
     except ImportError as error:
         raise Unsupported(
             "Azure stores need adlfs, which is not installed", next_step="pip install 'lakelatch[adls]'"
         ) from error
-    return adlfs

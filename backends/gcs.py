@@ -22,6 +22,7 @@ from urllib.parse import quote, urlencode
 
 from ..core.errors import Unsupported
 from .answers import COMMON_STATUSES, Answer, AnswerTable
+from .client_import import import_client
 from .object_store import FIXED_OPTIONS, FsspecStore, bucket_root, known_options
 from .store import Capabilities
 from .upload import Multipart, SpooledUpload
@@ -275,9 +276,8 @@ def _milliseconds(text: str) -> int:
 
 def _gcsfs() -> Any:
     try:
-        import gcsfs.core
+        return import_client("gcsfs.core")
     except ImportError as error:
         raise Unsupported(
             "GCS stores need gcsfs, which is not installed", next_step="pip install 'lakelatch[gcs]'"
         ) from error
-    return gcsfs.core

@@ -313,7 +313,7 @@ class FsspecStore(ChoosesTransport, ObjectFolders, ABC):
         return held[1]
 
     def warm_up(self) -> None:
-        """Import what requests need, in the caller's thread. If another thread imports while Ctrl-C ends the process, Python
+        """Import what requests need before they are sent by threads. If a thread imports while Ctrl-C ends the process, Python
         forgets that it was an interrupt, and the process ends as if it had failed.
         """
         with contextlib.suppress(LakelatchError):  # the first request says so

@@ -17,6 +17,7 @@ from typing import Any
 
 from ..core.errors import LakelatchError, UnsafeBackend, Unsupported
 from .answers import COMMON_STATUSES, Answer, AnswerTable
+from .client_import import import_client
 from .object_store import FIXED_OPTIONS, FsspecStore, bucket_root, known_options, modified_ms
 from .s3_obstore import are_common, s3_requests
 from .store import Capabilities
@@ -252,12 +253,11 @@ class _S3Upload:
 
 def _s3fs() -> Any:
     try:
-        import s3fs
+        return import_client("s3fs")
     except ImportError as error:
         raise Unsupported(
             "S3 stores need s3fs, which is not installed", next_step="pip install 'lakelatch[s3]'"
         ) from error
-    return s3fs
 
 
 def _named(path: str) -> dict[str, str]:
