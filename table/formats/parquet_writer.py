@@ -20,6 +20,7 @@ import pyarrow.parquet as pq
 from ...core.rows.arrow import file_schema
 from ...core.rows.types import Field
 from .dictionaries import overflowing_columns
+from .incompressible import LEAST_BYTES, incompressible_leaves
 from .int96 import is_stand_in, stand_in_schema, with_int96_footer, with_stand_ins
 
 CODECS = {
@@ -46,6 +47,28 @@ _KEPT_FORMS = 64
 
 
 @dataclass(frozen=True)
+class ParquetCodec:
+    """How the columns of files are compressed.
+
+    Attributes:
+        name: as pyarrow says it.
+        level: the level of zstd; None for other codecs.
+        is_optional: whether columns that it hardly makes smaller are written without it.
+    """
+
+    name: str
+    level: int | None = None
+    is_optional: bool = False
+
+    def columns(self, paths: tuple[str, ...], first_rows: pa.Table) -> tuple[str, ...]:
+        """Those of a file's Parquet columns that are written with it."""
+        if not self.is_optional or first_rows.nbytes < LEAST_BYTES:
+            return paths
+        stay_large = incompressible_leaves(first_rows, self.name, self.level)
+        return tuple(path for path, stays_large in zip(paths, stay_large, strict=True) if not stays_large)
+
+
+@dataclass(frozen=True)
 class ParquetForm:
     """How files with these columns are written. Made once per writer.
 
@@ -55,6 +78,7 @@ class ParquetForm:
         bounded: the Parquet columns whose bounds are written to the footer. INT96 is not among them because it has no order.
             FLOAT and DOUBLE are not among them because Arrow leaves NaN out of their bounds, but for Apache Paimon and Spark
             NaN is the largest value.
+        columns: all Parquet columns.
         dictionaries: the Parquet columns that may be dictionary-encoded. DECIMALs of fixed length are not among them:
             Apache Paimon searches the dictionary's padded values for the shortest bytes of a literal, does not find them, and
             skips the row group.
@@ -62,6 +86,7 @@ class ParquetForm:
 
     arrow: pa.Schema
     int96: bool
+    columns: tuple[str, ...]
     bounded: tuple[str, ...]
     dictionaries: tuple[str, ...]
 
@@ -76,14 +101,15 @@ class ParquetForm:
         """
         return _form_of(tuple(fields))
 
-    def writer(self, sink: Any, codec: str, level: int | None, first_rows: pa.Table) -> Any:
-        """A `pq.ParquetWriter` for one file, with dictionaries for the columns whose first rows suggest that they pay off."""
+    def writer(self, sink: Any, codec: ParquetCodec, first_rows: pa.Table) -> Any:
+        """A `pq.ParquetWriter` for one file. Its first rows tell which columns get a dictionary, and an optional codec."""
         overflowing = overflowing_columns(first_rows)
+        packed = codec.columns(self.columns, first_rows)
         return pq.ParquetWriter(
             sink,
             self.arrow,
-            compression=codec,
-            compression_level=level,
+            compression={path: codec.name if path in packed else "none" for path in self.columns},
+            compression_level=None if codec.level is None else dict.fromkeys(packed, codec.level),
             write_statistics=list(self.bounded),
             use_dictionary=[path for path in self.dictionaries if path not in overflowing],
             store_decimal_as_integer=True,
@@ -110,6 +136,7 @@ def _form_of(fields: tuple[Field, ...]) -> ParquetForm:
     return ParquetForm(
         arrow=arrow,
         int96=not arrow.equals(plain),
+        columns=tuple(c.path for c in columns),
         bounded=tuple(c.path for c in columns if c.physical_type not in _FLOATS and not is_stand_in(c)),
         dictionaries=tuple(c.path for c in columns if c.physical_type != _FIXED or is_stand_in(c)),
     )
@@ -120,14 +147,12 @@ class ParquetOutput:
 
     Args:
         sink: a `SpillingSink`.
-        codec: a key of `CODECS`.
-        level: the level of zstd; None for other codecs.
-        first_rows: used to decide which columns are worth a dictionary.
+        first_rows: used to decide which columns are worth a dictionary and the codec.
     """
 
-    def __init__(self, sink: Any, form: ParquetForm, codec: str, level: int | None, first_rows: pa.Table) -> None:
+    def __init__(self, sink: Any, form: ParquetForm, codec: ParquetCodec, first_rows: pa.Table) -> None:
         self._sink, self._form = sink, form
-        self._writer = form.writer(sink, CODECS[codec], level if CODECS[codec] == "zstd" else None, first_rows)
+        self._writer = form.writer(sink, codec, first_rows)
 
     def write(self, rows: pa.Table) -> None:
         """Add rows of the table's columns."""

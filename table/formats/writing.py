@@ -81,14 +81,21 @@ def output_of(
         check_text(file_format, fields, options)
         output = text_writer.CsvOutput if file_format == "csv" else text_writer.JsonOutput
         return lambda sink, _: output(sink, fields, codec)
-    form = parquet_writer.ParquetForm.of(fields)
-    return lambda sink, first_rows: parquet_writer.ParquetOutput(sink, form, codec, level, first_rows)
+    form, packed = parquet_writer.ParquetForm.of(fields), _parquet_codec(options)
+    return lambda sink, first_rows: parquet_writer.ParquetOutput(sink, form, packed, first_rows)
 
 
 def _codec(options: TableOptions) -> str:
     """The codec of new files. Texts are not compressed by default: without native libraries, Java has no zstd for them."""
     is_default = opt.FILE_COMPRESSION.key not in options.texts
     return "none" if is_default and options.get(opt.FILE_FORMAT) in TEXT_FORMATS else options.get(opt.FILE_COMPRESSION)
+
+
+def _parquet_codec(options: TableOptions) -> parquet_writer.ParquetCodec:
+    """A codec that nobody has asked for may be left out where it does not pay (decision 81)."""
+    name = parquet_writer.CODECS[_codec(options)]
+    is_optional = opt.FILE_COMPRESSION.key not in options.texts
+    return parquet_writer.ParquetCodec(name, options.get(opt.ZSTD_LEVEL) if name == "zstd" else None, is_optional)
 
 
 def suffix_of(schema: TableSchema) -> str:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import fastavro
+import pyarrow.parquet as pq
 import pytest
 from figures import NIGHTLY
 from interop.agreement import assert_agreed, assert_filters_agree
@@ -87,6 +88,19 @@ def test_codecs(tmp_path: Path, paimon_java: Any, file_format: str) -> None:
         ledger.change(Lakelatch(), overwrite([[1, "x", "1.0000"]], {}))
         assert len(ll.open_table(str(ledger.path)).at(snapshot=1).entries()) > 1
         assert_agreed(paimon_java, ledger.path, ledger.expected)
+
+
+def test_columns_without_a_codec_in_files_that_have_one(tmp_path: Path, paimon_java: Any) -> None:
+    """G8: nobody named a codec, so numbers that it does not make smaller do without (decision 81). Java filters them, too."""
+    names, dice = ["i32", "f64", "st"], random.Random(81)
+    rows = [[number, dice.random(), f"text {number}"] for number in range(5_000)]
+    ledger = made(tmp_path / "t", names, "parquet")
+    ledger.change(Lakelatch(), append(rows))
+    ledger.change(Java(paimon_java), append(rows[:100]))
+    assert_agreed(paimon_java, ledger.path, ledger.expected)
+    ours = min(ledger.path.rglob("bucket-0/*.parquet"), key=lambda file: -file.stat().st_size)
+    group = pq.ParquetFile(ours).metadata.row_group(0)
+    assert [group.column(i).compression for i in range(3)] == ["ZSTD", "UNCOMPRESSED", "ZSTD"]
 
 
 def test_formats_mixed_in_one_table(tmp_path: Path, paimon_java: Any) -> None:
