@@ -9,9 +9,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from interop.domains import EVERY, columns, edge_rows
+from values import decode_rows
 
 import lakelatch as ll
 from lakelatch.table.formats.incompressible import SAMPLE_ROWS, incompressible_leaves
+from lakelatch.table.formats.parquet_writer import ParquetForm
 
 ROWS = 3 * SAMPLE_ROWS
 DICE = np.random.default_rng(81)
@@ -103,6 +106,13 @@ def test_few_values_keep_the_codec(rows: int, tmp_path: Path) -> None:
     if rows:
         ll.create_table(str(tmp_path / "t"), data.schema).append(data)
         assert set(codecs(tmp_path).values()) == {"ZSTD"}
+
+
+def test_the_leaves_of_every_type_are_those_of_a_file() -> None:
+    schema = ll.Schema(columns(list(EVERY)))
+    form = ParquetForm.of(schema.fields)
+    rows = decode_rows(edge_rows(list(EVERY)) * 40, schema.fields)
+    assert len(incompressible_leaves(rows, "zstd", 1)) == len(form.columns)
 
 
 def test_a_part_of_longer_columns_is_judged_by_itself() -> None:
