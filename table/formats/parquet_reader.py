@@ -23,7 +23,7 @@ from ...core.errors import Unsupported
 from ...core.predicates.predicate import Predicate
 from ..projection.physical import timestamp_leaves
 from ..projection.plan import ProjectionPlan
-from .data_source import DataSource, Part
+from .data_source import BATCH_ROWS, DataSource, Part
 from .file_rows import FileRows
 from .row_groups import wanted_row_groups
 
@@ -33,6 +33,30 @@ _NANO_LIMIT_US = (2**63 - 1) // 1000
 _WRAP_US = 2**64 // 1000
 _MOST_PART_BYTES = 64 << 20
 """Row groups that take more than this, decompressed, are read one after the other, column beside column."""
+_BATCH_BYTES = 8 << 20
+"""Batches of narrow rows are this large …"""
+_MOST_BATCH_ROWS = 1 << 18
+"""… with so many rows at most: each batch costs the reader and its consumer a tenth of a millisecond, whatever its size."""
+
+
+class _RowWidth:
+    """How wide the rows are that were read of a file so far. Its row groups may be read at the same time.
+
+    The footer cannot tell: it knows nothing of the sizes of texts that are in a dictionary.
+    """
+
+    def __init__(self) -> None:
+        self._rows = self._bytes = 0
+
+    def learn(self, batch: pa.RecordBatch) -> None:
+        self._rows, self._bytes = batch.num_rows, batch.nbytes
+
+    @property
+    def batch_rows(self) -> int:
+        """How many rows make a batch."""
+        if not self._rows:
+            return BATCH_ROWS
+        return max(BATCH_ROWS, min(_MOST_BATCH_ROWS, _BATCH_BYTES * self._rows // max(self._bytes, 1)))
 
 
 class ParquetFile:
@@ -55,7 +79,7 @@ class ParquetFile:
             self._reader = self._parquet(self._unit)
             self._leaves = projection.leaves(self._reader.schema_arrow)
             self._paths = [self._reader.schema.column(i).path for i in self._leaves]
-        self._metadata = self._reader.metadata
+        self._metadata, self._width = self._reader.metadata, _RowWidth()
         source.check_rows(self._metadata.num_rows)
         if source.part_bytes is not None:  # many of the rows are left out: their texts need not be made
             short = self._short_texts()
@@ -150,9 +174,10 @@ class ParquetFile:
     def _group(self, group: int, start: int, threads: bool) -> Iterator[tuple[int, FileRows]]:
         self._check_int96(group)
         # Ask for one row group at a time, because pyarrow keeps everything in memory until the iterator is dropped.
+        rows = self._width.batch_rows if self._source.part_bytes is None else self._source.batch_rows
         with self._source.blamed():
             batches = self._reader.iter_batches(
-                self._source.batch_rows,
+                rows,
                 row_groups=[group],
                 columns=self._paths,
                 use_threads=threads,
@@ -162,6 +187,7 @@ class ParquetFile:
                 batch = next(batches, None)
             if batch is None:
                 return
+            self._width.learn(batch)
             yield start, FileRows(batch, self.projection, self._source.where)
             start += batch.num_rows
 

@@ -14,6 +14,7 @@ import pytest
 import lakelatch as ll
 from lakelatch.core.errors import TableCorrupt
 from lakelatch.table.formats import parquet_reader
+from lakelatch.table.formats.data_source import BATCH_ROWS
 from lakelatch.table.formats.parquet_reader import ParquetFile
 from lakelatch.table.reading import run_reader
 from lakelatch.table.writing import data_writer
@@ -71,6 +72,23 @@ def test_rows_come_in_order_however_many_groups_are_read_at_once(
     found = table.to_arrow(where=where)
     assert found["id"].to_pylist() == wanted
     assert found["text"].to_pylist() == [f"row {i}" for i in wanted]
+
+
+@pytest.mark.parametrize("text", ["", "twelve bytes" * 20], ids=["narrow", "wide"])
+def test_batches_of_narrow_rows_are_longer_once_it_is_known_that_they_are_narrow(
+    tmp_path: Path, text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The texts are in a dictionary, so that the file does not tell how long they are."""
+    monkeypatch.setattr(data_writer, "ROW_GROUP_BYTES", (len(text) + 20) * 3 * BATCH_ROWS)
+    monkeypatch.setattr(run_reader, "PARTS_AT_ONCE", 1)
+    made = ll.create_table(str(tmp_path / "t"), SCHEMA)
+    ids = pa.array(range(12 * BATCH_ROWS))
+    made.append(pa.table([ids, pa.array([text] * len(ids))], SCHEMA))
+    assert len(groups_of(made)) > 2
+    first, *others = [batch.num_rows for batch in made.to_batches()]
+    assert first == BATCH_ROWS
+    assert (max(others) > BATCH_ROWS) == (text == "")
+    assert made.to_arrow()["id"].combine_chunks().equals(ids)
 
 
 def test_deleted_rows_stay_deleted_at_their_positions(table: ll.Table) -> None:
