@@ -18,8 +18,8 @@ from recorded import markdown
 
 HEAD = """# Performance
 
-What lakelatch takes beside other libraries and beside its limits. Every figure of this page comes from one run of
-`make bench`{size}, which wrote the page. Times are medians where a benchmark repeats. Compare figures inside one table: they come
+What lakelatch takes beside other libraries and beside its limits. Every figure of this page comes from
+`make bench`{size}, which writes it. Times are medians where a benchmark repeats. Compare figures inside one table: they come
 from the same run on the same machine, one variant after another. Wall times depend on the neighbours more than CPU times do.
 """
 

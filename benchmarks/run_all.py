@@ -66,8 +66,8 @@ BENCHMARKS = (
         "--writers 4 --commits 5 --limit-s 60", "--writers 32 --commits 5 --limit-s 600",
     ),
     Benchmark(
-        "writers", "The same, simulated up to a hundred writers",
-        "In virtual time, so that the machine does not matter.",
+        "writers", "The same, simulated up to a thousand writers",
+        "In virtual time, so that the machine does not matter. First each for itself, then riding together.",
         "--commits 2 --long-commits 3", "",
     ),
     Benchmark(

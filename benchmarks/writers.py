@@ -1,8 +1,9 @@
 """What to expect of 1 to 100 writers on one table: waits, commits per minute, requests; as a table and a plot.
 
 `python benchmarks/writers.py [--latency-ms L] [--commits N] [--long-commits M]`: the shipped committer with default options
-on the simulated store, in virtual time (`lakelatch simulate`): the machine that it runs on does not matter. It fails where a
-commit fails or a writer starves. With LAKELATCH_NIGHTLY=1 docs/many-writers.md and its plot are written anew.
+on the simulated store, in virtual time (`lakelatch simulate`): the machine that it runs on does not matter. Then the same for
+writers that ride together (`commit.group` = `auto`). It fails where a commit fails or a writer starves. With LAKELATCH_NIGHTLY=1
+docs/many-writers.md and its plot are written anew.
 """
 
 from __future__ import annotations
@@ -21,13 +22,15 @@ from recorded import add_json, record  # noqa: E402
 from lakelatch.lab.simulate import Forecast, simulate  # noqa: E402
 
 WRITERS = (1, 2, 4, 8, 16, 32, 64, 100)
+RIDING = ((8, 5), (32, 5), (100, 1), (100, 5), (100, 25), (1000, 1))
+"""Writers and commits of each, where they ride together."""
 STARVED = 20
 """A commit that waits so many times the median has been starved."""
 HEADS = ("writers x commits", "failed", "commits per minute", "p50 s", "p99 s", "p99 / p50", "retries", "requests")
 
 
-def forecast(writers: int, commits: int, latency_ms: float) -> tuple[int, Forecast]:
-    return commits, simulate(writers, commits=commits, latency_ms=latency_ms)
+def forecast(writers: int, commits: int, latency_ms: float, rides: bool) -> tuple[int, Forecast]:
+    return commits, simulate(writers, commits=commits, latency_ms=latency_ms, groups=rides)
 
 
 def figures_of(commits: int, f: Forecast) -> dict[str, str]:
@@ -74,18 +77,27 @@ def main() -> None:
     parser.add_argument("--long-commits", type=int, default=25, help="of each of the most writers, in one more run")
     add_json(parser)
     options = parser.parse_args()
-    runs = [(n, options.commits) for n in WRITERS] + [(WRITERS[-1], c) for c in (1, options.long_commits)]
+    alone = [(n, options.commits, False) for n in WRITERS]
+    alone += [(WRITERS[-1], commits, False) for commits in (1, options.long_commits)]
+    runs = [*alone, *((*one, True) for one in RIDING)]
     with ProcessPoolExecutor() as pool:
-        futures = {run: pool.submit(forecast, *run, options.latency_ms) for run in reversed(runs)}  # the longest first
-        found = []
+        futures = {
+            run: pool.submit(forecast, *run[:2], options.latency_ms, run[2]) for run in reversed(runs)
+        }  # the longest first
+        results = []
         for run in runs:
-            found.append(futures[run].result())
-            print(f"{run[0]} writers x {run[1]} commits simulated", file=sys.stderr, flush=True)
-    record(options.json, f"simulated, {options.latency_ms:.0f} ms a request", [figures_of(*run) for run in found])
-    keep("many-writers.md", "writers", table(found))
+            results.append(futures[run].result())
+            riding = " that ride" if run[2] else ""
+            print(f"{run[0]} writers{riding} x {run[1]} commits simulated", file=sys.stderr, flush=True)
+    found, riding_found = results[: len(alone)], results[len(alone) :]
+    for title, some, place in (("", found, "writers"), (", riding", riding_found, "riding")):
+        record(
+            options.json, f"simulated{title}, {options.latency_ms:.0f} ms a request", [figures_of(*run) for run in some]
+        )
+        keep("many-writers.md", place, table(some))
     if NIGHTLY:
         plot([f for _, f in found[: len(WRITERS)]], DOCS / "many-writers.svg", options.latency_ms)
-    bad = [f for _, f in found if f.failed + f.unknown + f.dead_writers or f.p99_ms > STARVED * f.p50_ms]
+    bad = [f for _, f in results if f.failed + f.unknown + f.dead_writers or f.p99_ms > STARVED * f.p50_ms]
     sys.exit(f"failed or starved: {bad}" if bad else 0)
 
 
