@@ -122,7 +122,7 @@ class Committer:
                 self._learn(run, outcome)
                 others, crowd = max(run.others_met, run.group.company), self._knows.crowd
                 looks = rides and not others and crowd.may_be_unseen(began, self._around.monotonic_s())
-                crowd.observe(others, driver.attempt_s, self._around.monotonic_s())
+                crowd.observe(others, driver.attempt_s, self._around.monotonic_s(), driver.lasted_s)
                 answer = self._answer(driver, outcome, driver.state.attempt, metered, elapsed_ms)
         if isinstance(answer, LakelatchError):
             raise answer

@@ -58,6 +58,7 @@ class Driver:
     state: CommitState = field(default_factory=CommitState)
     _began: float = field(init=False)
     _attempt_began: float = field(init=False)
+    _asked_at: float = field(init=False)
 
     @property
     def asked(self) -> ev.CommitRequested:
@@ -82,7 +83,7 @@ class Driver:
         return self._until_concluded(ev.Resumed())
 
     def _until_concluded(self, first: Event) -> Outcome:
-        self._began = self._attempt_began = self.run.around.monotonic_s()
+        self._began = self._attempt_began = self._asked_at = self.run.around.monotonic_s()
         events: deque[Event] = deque([first])
         while True:
             effects = self._feed(events.popleft())
@@ -97,8 +98,13 @@ class Driver:
 
     @property
     def attempt_s(self) -> float:
-        """Seconds since the current attempt began. That of a commit that another carries ends when it is found aboard."""
+        """Seconds since the current attempt began."""
         return self.run.around.monotonic_s() - self._attempt_began
+
+    @property
+    def lasted_s(self) -> float:
+        """The same, but of a commit that another carries since the attempt began in which it asked."""
+        return self.run.around.monotonic_s() - self._asked_at
 
     def _feed(self, event: Event) -> tuple[Effect, ...]:
         counts = self.journal.record(event)
@@ -211,8 +217,9 @@ class Driver:
         if self.run.group.allowed:
             wait_ms = 0  # it asks the next winner to carry it instead of waiting for its turn
         self.run.around.sleep(wait_ms / 1000)
+        self._attempt_began = self.run.around.monotonic_s()
         if not self.run.group.met_carrier:
-            self._attempt_began = self.run.around.monotonic_s()
+            self._asked_at = self._attempt_began
         return ev.RetryGranted(wait_ms)
 
     def _finish(self, effects: tuple[Effect, ...]) -> None:

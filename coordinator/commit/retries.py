@@ -100,13 +100,19 @@ class Crowd:
 
     size: float = 0.0
     attempt_s: float = 0.0
+    lasted_s: float = 0.0
     met_at_s: float = 0.0
     ended_at_s: float = -math.inf
     looked_at_s: float = -math.inf
 
-    def observe(self, others: int, attempt_s: float, now_s: float) -> None:
-        """Record that a commit ended which lost races to so many other writers, with attempts that took so long."""
+    def observe(self, others: int, attempt_s: float, now_s: float, lasted_s: float = 0.0) -> None:
+        """Record that a commit ended which lost races to so many other writers, with attempts that took so long.
+
+        Args:
+            lasted_s: how long the others take for a snapshot, if this commit has waited for theirs; it is longer than an attempt.
+        """
         self.attempt_s, self.ended_at_s = attempt_s, now_s
+        self.lasted_s = max(attempt_s, lasted_s)
         if others:
             self.size, self.met_at_s = max(float(others), self.size), now_s
         else:

@@ -66,7 +66,7 @@ class Collecting(RunState):
 
     def _resolve(self, effect: do.ResolveLatest) -> Base | Aboard:
         now_ms, warm, read = self.around.now_ms, self.warm, self.request.read_snapshot
-        crowded_ms = self.knows.crowd.attempt_s * 1000 if self.group.crowded else None
+        crowded_ms = self.knows.crowd.lasted_s * 1000 if self.group.crowded else None
         is_old = crowded_ms is not None and (warm is None or now_ms - warm.seen_ms > crowded_ms)
         if (
             effect.at_least is None

@@ -252,15 +252,13 @@ def test_who_may_ride_asks_at_once() -> None:
 
 
 @pytest.mark.parametrize(("carried", "took_s"), [(True, 7.0), (False, 0.0)])
-def test_the_attempt_of_a_commit_that_another_carries_lasts_until_it_is_found_aboard(
-    carried: bool, took_s: float
-) -> None:
+def test_a_commit_that_another_carries_has_lasted_since_it_asked(carried: bool, took_s: float) -> None:
     run = Run()
     run.allowed, run.met_carrier = True, carried
     driver = driven(run)
-    driver._began = driver._attempt_began = run.now_s - 7.0
+    driver._began = driver._attempt_began = driver._asked_at = run.now_s - 7.0
     assert driver.answer(do.AwaitRetry(1, OURS)) == ev.RetryGranted(0)
-    assert driver.attempt_s == took_s
+    assert (driver.attempt_s, driver.lasted_s) == (0.0, took_s)
 
 
 @pytest.mark.parametrize(("attempt", "elapsed_s"), [(4, 1.25), (1, 60.0)], ids=["retries", "time"])

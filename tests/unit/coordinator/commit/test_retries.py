@@ -92,6 +92,16 @@ def test_a_winner_leaves_each_other_writer_its_turns() -> None:
     assert crowd.turns_s(110.01) == 0.0, "who was not met for ten seconds is gone"
 
 
+@pytest.mark.parametrize(("lasted_s", "kept_s"), [(0.0, 0.5), (0.25, 0.5), (2.0, 2.0)])
+def test_who_was_carried_knows_how_long_the_others_take_and_leaves_turns_of_an_attempt(
+    lasted_s: float, kept_s: float
+) -> None:
+    crowd = Crowd()
+    crowd.observe(others=3, attempt_s=0.5, now_s=100.0, lasted_s=lasted_s)
+    assert crowd.lasted_s == kept_s
+    assert crowd.turns_s(100.0) == 4 * 3 * 0.5
+
+
 def test_a_crowd_is_forgotten_commit_by_commit() -> None:
     """The largest crowd counts, until commits that met no other writer have reduced it."""
     crowd = Crowd()
