@@ -49,8 +49,7 @@ def _stays_large(data: Any, packer: pa.Codec) -> bool:
 
 def _leaf_bytes(rows: pa.Table) -> list[Any]:
     """The bytes of each leaf column, as Parquet stores them without a dictionary; empty where they are not worth a look."""
-    whole = pa.Table.from_batches(rows.combine_chunks().to_batches(), rows.schema)
-    columns = [c.chunk(0) if c.num_chunks else pa.array([], c.type) for c in whole.columns]
+    columns = [c.chunk(0) if c.num_chunks else pa.array([], c.type) for c in rows.combine_chunks().columns]
     return [_bytes(leaf) for column in columns for leaf in _leaves(column)]
 
 
