@@ -31,6 +31,7 @@ if TYPE_CHECKING:
         UnsafeBackend,
         Unsupported,
     )
+    from .core.expressions.predicate import col
     from .core.expressions.tree import lit
     from .core.metadata.schema_changes import (
         add_column,
@@ -45,7 +46,6 @@ if TYPE_CHECKING:
         update_nullability,
         update_type,
     )
-    from .core.predicates.predicate import col
     from .table.catalog.catalog import Catalog, open_catalog
     from .table.create import Schema, create_table, drop_table, is_table, open_table, rename_table
     from .table.migration.migrate import migrate
@@ -57,7 +57,7 @@ _HOMES = {
         " StoreUnavailable TableCorrupt TableExists TableNotFound UnsafeBackend Unsupported"
     ),
     "core.expressions.tree": "lit",
-    "core.predicates.predicate": "col",
+    "core.expressions.predicate": "col",
     "core.metadata.schema_changes": (
         "add_column drop_column move_column remove_option rename_column set_comment set_option update_comment"
         " update_default update_nullability update_type"

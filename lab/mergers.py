@@ -21,10 +21,10 @@ import pyarrow as pa
 from ..coordinator.commit.message import CommitMessage, PendingUpload
 from ..coordinator.commit.request import CommitRequest, Remarks
 from ..coordinator.history.timeline import Timeline
+from ..core.expressions.predicate import Predicate
 from ..core.metadata.data_file import ADD, EMPTY_ROW, NO_BUCKETS, DataFile, ManifestEntry
 from ..core.metadata.schema import TableSchema
 from ..core.metadata.snapshot import Snapshot
-from ..core.predicates.predicate import Predicate
 from ..table.reading.deletion import deleted_rows
 from ..table.rowlevel import append_table, run
 from ..table.rowlevel.file_change import FileChange, FileChanger

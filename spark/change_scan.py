@@ -15,8 +15,8 @@ import pyarrow as pa
 from pyspark.sql import functions as F  # noqa: N812 - Spark's users know it by this name
 
 from ..backends.store import Store
+from ..core.expressions.predicate import Predicate
 from ..core.paths import DEFAULT_BRANCH
-from ..core.predicates.predicate import Predicate
 from ..table.changelog.key_changes import Mode, check_mode
 from ..table.changelog.reading import ChangeReader, plan_changes
 from ..table.changelog.steps import ChangeStep

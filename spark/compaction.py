@@ -15,9 +15,9 @@ from typing import Any
 from pyspark.sql import functions as F  # noqa: N812 - Spark's users know it by this name
 
 from ..coordinator.commit.message import CommitMessage
+from ..core.expressions.predicate import Predicate
 from ..core.metadata.merge_rules import POSTPONED
 from ..core.paths import DEFAULT_BRANCH
-from ..core.predicates.predicate import Predicate
 from ..table.compaction.plan import plan_compaction
 from ..table.compaction.postponed import settle_postponed
 from ..table.compaction.run import AnyRewriter, Compaction, Rewrite, rewriter_of, run_compaction

@@ -1,7 +1,7 @@
 """Translates a bound predicate to a Spark column expression that keeps the same rows.
 
 Owns: the translation, and the cases in which Spark's comparisons differ from the format's. Must not know: plans, files.
-Source: core/predicates; format/binary-row §2 (floats).
+Source: core/expressions; format/binary-row §2 (floats).
 
 Invariants: For every row, `to_column` is true exactly if `to_arrow_mask` is. A predicate that Spark cannot express this
 way raises `Untranslatable`, and the caller then filters with Arrow. Zeros differ: -0.0 = 0.0 in Spark, and -0.0 < 0.0 in
@@ -18,7 +18,7 @@ from typing import Any
 from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812 - Spark's users know it by this name
 
-from ..core.predicates.predicate import And, Comparison, Not, Or, Predicate, type_at
+from ..core.expressions.predicate import And, Comparison, Not, Or, Predicate, type_at
 from ..core.rows.dates import date_to_days, moment_text
 from ..core.rows.types import INTEGER_ROOTS, TIMESTAMP_ROOTS, AtomicType, Field
 from ..core.rows.values import SECONDS_PER_DAY

@@ -23,8 +23,8 @@ from ..backends.registry import scheme_of
 from ..backends.store import Store
 from ..core import options as opt
 from ..core.errors import Unsupported
+from ..core.expressions.predicate import Predicate, columns_of
 from ..core.paths import DEFAULT_BRANCH
-from ..core.predicates.predicate import Predicate, columns_of
 from ..core.rows.types import Field
 from ..table.create import open_table
 from ..table.reading.arrow import SplitReader, fields_of

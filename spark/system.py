@@ -19,11 +19,11 @@ import pyarrow as pa
 from ..backends.store import Store
 from ..coordinator.history.timeline import Timeline
 from ..core import options as opt
+from ..core.expressions.predicate import Predicate, bind
+from ..core.expressions.where import parse_where
 from ..core.metadata.schema import TableSchema
 from ..core.metadata.snapshot import Snapshot
 from ..core.paths import TablePaths
-from ..core.predicates.predicate import Predicate, bind
-from ..core.predicates.sql import parse_where
 from ..core.rows.types import Field
 from ..table.system.definition import View
 from ..table.system.read import MADE_BY_THE_READER, read_system, system_fields

@@ -16,10 +16,10 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from ..core.errors import InvalidArgument
+from ..core.expressions.predicate import Predicate, bind
+from ..core.expressions.where import parse_where
 from ..core.metadata.schema import TableSchema
 from ..core.places import codec_of
-from ..core.predicates.predicate import Predicate, bind
-from ..core.predicates.sql import parse_where
 
 _OFFSET = re.compile(r"Z|(?:UTC|GMT)?(?:([+-])([0-9]{1,2})(?::?([0-9]{2}))?)?")
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)

@@ -17,10 +17,10 @@ import pyarrow.dataset as ds
 
 from ..coordinator.history.timeline import Timeline
 from ..core.errors import Unsupported
+from ..core.expressions.arrow_filters import names_in, wider_predicate
+from ..core.expressions.predicate import Predicate
 from ..core.metadata.schema import TableSchema
 from ..core.metadata.snapshot import Snapshot
-from ..core.predicates.expressions import names_in, wider_predicate
-from ..core.predicates.predicate import Predicate
 from .reading.arrow import arrow_schema_of, read_batches
 from .scan.plan import ScanPlan, count_rows, plan_scan
 

@@ -26,6 +26,7 @@ from ..coordinator.maintenance.deletion import Progress
 from ..coordinator.surroundings import MACHINE
 from ..core import options as opt
 from ..core.errors import Unsupported
+from ..core.expressions.predicate import Predicate
 from ..core.file_index.options import IndexSpec, index_specs, takes
 from ..core.file_index.writing import FileIndexBuilder
 from ..core.html_text import ShownAsText
@@ -35,7 +36,6 @@ from ..core.metadata.merge_rules import POSTPONED
 from ..core.metadata.schema import TableSchema
 from ..core.paths import INDEX_SUFFIX, format_of
 from ..core.places import FileKeys, codec_of, is_external
-from ..core.predicates.predicate import Predicate
 from ..core.rows.types import AtomicType, Field, MapType
 from ..core.statistics.pruning import partition_matches
 from .compaction.plan import CompactionPlan, chosen_partitions

@@ -33,10 +33,10 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from ..coordinator.history.timeline import Timeline
+    from ..core.expressions.predicate import Predicate
     from ..core.metadata.data_file import ManifestEntry
     from ..core.metadata.schema import TableSchema
     from ..core.metadata.snapshot import Snapshot
-    from ..core.predicates.predicate import Predicate
     from .changelog.key_changes import Mode
     from .dataset import TableDataset
     from .scan.plan import ScanPlan
@@ -203,7 +203,7 @@ class Table(
 
     def _planned(self, where: Where, columns: Sequence[str] | None) -> tuple[ScanPlan, Timeline, TableSchema]:
         """A plan, and the timeline and schema that it was made with."""
-        from ..core.predicates.sql import parse_where
+        from ..core.expressions.where import parse_where
         from .scan.plan import plan_scan
 
         predicate = parse_where(where) if isinstance(where, str) else where
@@ -295,7 +295,7 @@ class Table(
         Raises:
             InvalidArgument: there is no such range, or part of it has expired; the error says what exists.
         """
-        from ..core.predicates.sql import parse_where
+        from ..core.expressions.where import parse_where
         from .changelog.key_changes import check_mode
         from .changelog.reading import read_changes
         from .changelog.window import window_of

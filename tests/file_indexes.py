@@ -11,12 +11,12 @@ from typing import Any
 import pyarrow as pa
 from pyroaring import BitMap
 
+from lakelatch.core.expressions.predicate import Predicate
 from lakelatch.core.file_index.asking import IndexedColumn, asked_of
 from lakelatch.core.file_index.container import parse_container
 from lakelatch.core.file_index.options import IndexSpec
 from lakelatch.core.file_index.reading import FileIndex
 from lakelatch.core.file_index.writing import FileIndexBuilder
-from lakelatch.core.predicates.predicate import Predicate
 from lakelatch.core.rows.arrow import to_arrow
 from lakelatch.core.rows.types import AtomicType, Field
 from lakelatch.core.rows.values import to_arrow_array

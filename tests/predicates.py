@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from lakelatch.core.predicates.predicate import And, Comparison, Not, Or
+from lakelatch.core.expressions.predicate import And, Comparison, Not, Or
 from lakelatch.core.rows.arrow import to_arrow
 from lakelatch.core.rows.types import AtomicType, Field, decimal, string, timestamp, varbinary
 from lakelatch.core.rows.values import column_values, to_arrow_array

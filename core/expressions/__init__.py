@@ -1,5 +1,5 @@
-"""Owns expressions: the tree, its SQL text, and the evaluation on Arrow columns of one or two tables.
+"""Owns expressions and conditions: their trees, their SQL text, and the evaluation on Arrow columns of one or two tables.
 
-Must not know: files, statistics, what becomes of the results.
-Begin with `tree`.
+Must not know: files, statistics (`core.statistics`), what becomes of the results.
+Begin with `tree` for values, and with `predicate` for filters.
 """

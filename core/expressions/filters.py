@@ -6,9 +6,9 @@ Invariant: the predicate is true for the same rows as the expression, or there i
 
 from __future__ import annotations
 
-from ..predicates.predicate import Comparison, Not, Predicate
-from ..predicates.sql import like
+from .predicate import Comparison, Not, Predicate
 from .tree import Call, Expression, Literal, Reference
+from .where import like
 
 _MIRRORED = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..errors import InvalidArgument
-from ..predicates.arrow import like_regex
+from .masks import like_regex
 
 _is = pa.types
 Function = Callable[[str, list[Any]], Any]

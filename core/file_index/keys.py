@@ -26,7 +26,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..predicates.predicate import COMPLEMENT, NULL_TESTS, TEXT_TESTS, Comparison
+from ..expressions.predicate import COMPLEMENT, NULL_TESTS, TEXT_TESTS, Comparison
 from ..rows.dates import date_to_days
 from ..rows.types import BINARY_ROOTS, STRING_ROOTS, TIMESTAMP_ROOTS, AtomicType
 from ..rows.values import EXACT, plain_array, time_to_millis
@@ -194,7 +194,7 @@ def question_of(leaf: Comparison, negated: bool, data_type: AtomicType, *, trimm
         data_type: the type of the column in the file.
         trimmed: whether readers drop blanks at the end of values, which the index has.
 
-    >>> from ..predicates.predicate import col
+    >>> from ..expressions.predicate import col
     >>> question_of(col("a") != 5, True, AtomicType("INT"))
     Question(op='in', keys=(5,))
     """

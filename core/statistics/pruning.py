@@ -14,9 +14,9 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from ..expressions.masks import evaluate
+from ..expressions.predicate import COMPLEMENT, And, Comparison, Not, Or, Predicate, columns_of
 from ..metadata.data_file import SimpleStats
-from ..predicates.arrow import evaluate
-from ..predicates.predicate import COMPLEMENT, And, Comparison, Not, Or, Predicate, columns_of
 from ..rows.types import Field
 from ..rows.values import order_key
 from .collect import ColumnStats, decode_stats
@@ -27,7 +27,7 @@ def split_predicate(
 ) -> tuple[Predicate | None, Predicate | None]:
     """Split a predicate into (the part on partition columns, the rest), which together equal it. None is an empty part.
 
-    >>> from ..predicates.predicate import col
+    >>> from ..expressions.predicate import col
     >>> part, rest = split_predicate((col("month") == 1) & (col("x") > 2), ["month"])
     >>> str(part), str(rest)
     ('month = 1', 'x > 2')
@@ -86,7 +86,7 @@ def may_match(
     Returns:
         False only if no row can match.
 
-    >>> from ..predicates.predicate import col
+    >>> from ..expressions.predicate import col
     >>> may_match(col("a") > 5, {"a": ColumnStats(1, 5, 0)}, 10), may_match(col("b") > 5, {}, 10)
     (False, True)
     """

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 
 from ...coordinator.history.timeline import Timeline
+from ...core.expressions.predicate import Predicate
 from ...core.metadata.change import vector_places
 from ...core.metadata.data_file import IndexEntry, ManifestEntry
 from ...core.metadata.folding import live
@@ -19,7 +20,6 @@ from ...core.metadata.merge_rules import merge_rules
 from ...core.metadata.schema import TableSchema
 from ...core.metadata.snapshot import Snapshot
 from ...core.places import codec_of
-from ...core.predicates.predicate import Predicate
 from ...core.statistics.pruning import split_predicate
 from ..scan.file_pruning import FilePruner
 from ..scan.key_pruning import visible

@@ -20,10 +20,10 @@ from ...backends.store import Store
 from ...coordinator.history.timeline import Timeline
 from ...core import options as opt
 from ...core.errors import InvalidArgument, TableCorrupt
+from ...core.expressions.masks import to_arrow_mask
+from ...core.expressions.predicate import Predicate, bind
 from ...core.metadata.merge_rules import VALUE_KIND, merge_rules
 from ...core.metadata.schema import TableSchema
-from ...core.predicates.arrow import to_arrow_mask
-from ...core.predicates.predicate import Predicate, bind
 from ...core.rows.types import AtomicType, Field, string, timestamp
 from ..formats.data_source import BATCH_ROWS
 from ..reading.arrow import LOCAL_READ_THREADS, READ_THREADS, SplitReader, arrow_schema_of, fields_of, gathered

@@ -17,11 +17,11 @@ import pyarrow as pa
 
 from ...coordinator.history.timeline import Timeline
 from ...core.errors import InvalidArgument, Unsupported
+from ...core.expressions.predicate import Comparison, Predicate
 from ...core.html_text import ShownAsText
 from ...core.metadata.data_file import ADD, DataFile, ManifestEntry
 from ...core.metadata.schema import TableSchema
 from ...core.places import codec_of
-from ...core.predicates.predicate import Comparison, Predicate
 from ...core.rows.partition import closest
 from ..scan.file_pruning import FilePruner
 from ..scan.plan import plan_scan

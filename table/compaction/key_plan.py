@@ -17,6 +17,7 @@ from ...coordinator.history.timeline import Timeline
 from ...coordinator.surroundings import MACHINE
 from ...core import options as opt
 from ...core.errors import Unsupported
+from ...core.expressions.predicate import Predicate
 from ...core.metadata.compaction_picks import Pick, PickRules, drops_deletes, pick, pick_all
 from ...core.metadata.data_file import IndexEntry, ManifestEntry
 from ...core.metadata.folding import live
@@ -26,7 +27,6 @@ from ...core.metadata.merge_rules import POSTPONED, MergeRules, merge_rules
 from ...core.metadata.schema import TableSchema
 from ...core.metadata.snapshot import Snapshot
 from ...core.places import codec_of
-from ...core.predicates.predicate import Predicate
 from ..merging.merge import columns_to_merge
 from ..scan.entry_pruning import wanted_entries
 from ..scan.plan import may_hold

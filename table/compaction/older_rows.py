@@ -18,12 +18,12 @@ import pyarrow as pa
 from pyroaring import BitMap
 
 from ...backends.store import Store
+from ...core.expressions.predicate import Predicate, bind, col
 from ...core.metadata.data_file import EMPTY_ROW, DataFile
 from ...core.metadata.key_order import ComparableKey, comparable_key
 from ...core.metadata.levels import runs_of
 from ...core.metadata.merge_rules import VALUE_KIND, MergeRules
 from ...core.metadata.schema import ROW_SEQUENCE, TableSchema
-from ...core.predicates.predicate import Predicate, bind, col
 from ...core.rows.binary_row import encode_row
 from ...core.rows.types import INTEGER_ROOTS, STRING_ROOTS
 from ...core.rows.values import column_values, root_of

@@ -17,14 +17,14 @@ from typing import Any
 from ...coordinator.history.timeline import Timeline
 from ...core import options as opt
 from ...core.errors import InvalidArgument, Unsupported
+from ...core.expressions.predicate import Predicate, bind, col
+from ...core.expressions.where import parse_where
 from ...core.html_text import ShownAsText
 from ...core.metadata.data_file import DataFile, IndexEntry
 from ...core.metadata.merge_rules import POSTPONED
 from ...core.metadata.schema import TableSchema
 from ...core.metadata.snapshot import Snapshot
 from ...core.places import codec_of
-from ...core.predicates.predicate import Predicate, bind, col
-from ...core.predicates.sql import parse_where
 from ...core.statistics.pruning import split_predicate
 from ..scan.fallback import alone
 from ..scan.plan import plan_scan

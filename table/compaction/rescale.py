@@ -27,6 +27,7 @@ from ...coordinator.maintenance.deletion import Progress
 from ...coordinator.surroundings import MACHINE
 from ...core import options as opt
 from ...core.errors import CommitConflict, InvalidArgument, LakelatchError, Unsupported
+from ...core.expressions.predicate import Predicate
 from ...core.html_text import ShownAsText
 from ...core.metadata.data_file import SOURCE_COMPACT, IndexEntry, ManifestEntry
 from ...core.metadata.levels import level_count
@@ -34,7 +35,6 @@ from ...core.metadata.merge_rules import POSTPONED
 from ...core.metadata.schema import TableSchema
 from ...core.metadata.snapshot import Snapshot
 from ...core.paths import TablePaths
-from ...core.predicates.predicate import Predicate
 from ..merging.sections import sections_of
 from ..reading.key_rows import KeyRowReader
 from ..scan.fallback import file_schemas_of

@@ -14,9 +14,9 @@ from dataclasses import dataclass, replace
 
 from ...coordinator.history.timeline import Timeline
 from ...core.errors import InvalidArgument
+from ...core.expressions.predicate import Predicate
 from ...core.metadata.schema import TableSchema
 from ...core.metadata.snapshot import Snapshot
-from ...core.predicates.predicate import Predicate
 from ..changelog.key_changes import Mode
 from ..changelog.reading import ChangeReader, plan_changes
 from ..changelog.steps import ChangeStep

@@ -25,9 +25,9 @@ from ...coordinator.surroundings import MACHINE
 from ...coordinator.watching.batches import StreamBatch, report_batch
 from ...core import options as opt
 from ...core.errors import InvalidArgument, TableCorrupt
+from ...core.expressions.predicate import Predicate
 from ...core.metadata.schema import TableSchema
 from ...core.metadata.snapshot import Snapshot
-from ...core.predicates.predicate import Predicate
 from ..changelog.key_changes import Mode
 from ..changelog.reading import changes_schema, plan_changes
 from ..changelog.steps import ChangeStep

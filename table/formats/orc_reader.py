@@ -24,11 +24,11 @@ from pyroaring import BitMap
 
 from ...core import options as opt
 from ...core.errors import Unsupported
+from ...core.expressions.predicate import Predicate
 from ...core.orc.checksum import checksum_in
 from ...core.orc.statistics import OrcStatistics, statistics_of
 from ...core.orc.streams import check_streams
 from ...core.orc.tail import OrcTail, parse_tail, tail_size, writer_zone
-from ...core.predicates.predicate import Predicate
 from ...core.rows.values import NANOS_PER_MILLI, NANOS_PER_SECOND
 from ..projection.physical import list_of, map_of, struct_of
 from ..projection.plan import Atomic, Node, Pairs, ProjectionPlan, Repeated, Row, Text, leaves_of

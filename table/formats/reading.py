@@ -11,10 +11,10 @@ from typing import Protocol
 from pyroaring import BitMap
 
 from ...backends.store import Store
+from ...core.expressions.predicate import Predicate
 from ...core.metadata.data_file import DataFile
 from ...core.options import TableOptions
 from ...core.paths import format_of
-from ...core.predicates.predicate import Predicate
 from ..projection.plan import ProjectionPlan
 from .avro_reader import AvroFile
 from .data_source import DataSource, Part

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from ...coordinator.maintenance.clone import ClonePlan
     from ...coordinator.maintenance.deletion import Progress
     from ...coordinator.maintenance.reference import ReferencePlan
+    from ...core.expressions.predicate import Predicate
     from ...core.metadata.schema import TableSchema
-    from ...core.predicates.predicate import Predicate
     from ..export.plain_files import Export
 
 ROWS_PER_FILE = 4_000_000
@@ -179,7 +179,7 @@ class Copies(OpenTable):
         >>> print(table.export("memory://export-doctest/plain"))
         snapshot 1 in memory://export-doctest/plain: 2 files, 2 rows
         """
-        from ...core.predicates.sql import parse_where
+        from ...core.expressions.where import parse_where
         from ..export.plain_files import export_rows
         from ..scan.plan import plan_scan
         from ..travel import schema_at, snapshot_at

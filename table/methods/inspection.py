@@ -13,7 +13,7 @@ from ..opened import OpenTable
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from ...core.predicates.predicate import Predicate
+    from ...core.expressions.predicate import Predicate
     from ..system.definition import View
 
 
@@ -69,7 +69,7 @@ class Inspection(OpenTable):
         Use it for `files` of a very large table, and for `audit_log`, `binlog`, `changelog`, `ro` and `row_tracking`, which have
         as many rows as the table.
         """
-        from ...core.predicates.sql import parse_where
+        from ...core.expressions.where import parse_where
         from ..system.read import read_system
 
         predicate = parse_where(where) if isinstance(where, str) else where

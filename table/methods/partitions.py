@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
     from ...coordinator.history.timeline import Timeline
     from ...coordinator.maintenance.deletion import Progress
+    from ...core.expressions.predicate import Predicate
     from ...core.metadata.data_file import ManifestEntry
     from ...core.metadata.schema import TableSchema
-    from ...core.predicates.predicate import Predicate
     from ..partition_turns import PartitionTurn
     from ..partition_upkeep import MarkedPartitions, PartitionExpiry
 

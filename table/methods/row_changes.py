@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
     from ...coordinator.commit.receipt import Receipt
     from ...coordinator.commit.request import Isolation
+    from ...core.expressions.predicate import Predicate
     from ...core.metadata.schema import TableSchema
-    from ...core.predicates.predicate import Predicate
     from ..rowlevel.append_table import ChangeFiles
     from ..rowlevel.merge_builder import Merge
     from ..rowlevel.operation import Operation
@@ -67,7 +67,7 @@ class RowChanges(Changes):
         >>> table.to_arrow().to_pylist()
         [{'id': 2, 'note': 'b'}]
         """
-        from ...core.predicates.predicate import Predicate
+        from ...core.expressions.predicate import Predicate
         from ..rowlevel.edit import Edit
 
         if (keys is None) == (where is None) or isinstance(keys, (str, Predicate)):

@@ -15,7 +15,7 @@ from .changes import Changes
 if TYPE_CHECKING:
     from ...coordinator.commit.receipt import Receipt
     from ...coordinator.history.timeline import Timeline
-    from ...core.predicates.predicate import Predicate
+    from ...core.expressions.predicate import Predicate
     from ..captured import Shape
     from ..changelog.key_changes import Mode
     from ..following.reader import Follower
@@ -79,7 +79,7 @@ class Streams(OpenTable):
         >>> [batch.to_arrow()["v"].to_pylist() for batch in table.follow(start="earliest", wait=0)]
         [[0], [1]]
         """
-        from ...core.predicates.sql import parse_where
+        from ...core.expressions.where import parse_where
         from ..changelog.key_changes import check_mode
         from ..following.consumer import start_of_consumer
         from ..following.reader import Follower

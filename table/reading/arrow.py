@@ -23,11 +23,11 @@ from ...backends.store import Store
 from ...coordinator.history.timeline import Timeline
 from ...core import options as opt
 from ...core.errors import InvalidArgument, TableCorrupt
+from ...core.expressions.masks import to_arrow_mask
+from ...core.expressions.predicate import Predicate, columns_of
 from ...core.metadata.merge_rules import merge_rules
 from ...core.metadata.schema import ROW_ID, ROW_SEQUENCE, TableSchema
 from ...core.places import codec_of
-from ...core.predicates.arrow import to_arrow_mask
-from ...core.predicates.predicate import Predicate, columns_of
 from ...core.rows.arrow import arrow_schema, to_arrow
 from ...core.rows.partition import closest
 from ...core.rows.types import Field

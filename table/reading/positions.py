@@ -16,7 +16,7 @@ from pyroaring import BitMap
 
 from ...backends.store import Store
 from ...core.errors import TableCorrupt
-from ...core.predicates.arrow import to_arrow_mask
+from ...core.expressions.masks import to_arrow_mask
 from ..formats.external import located
 from ..scan.split import Split
 from .arrow import SplitReader

@@ -19,11 +19,11 @@ from pyroaring import BitMap
 from ...backends.store import Store
 from ...core import options as opt
 from ...core.errors import TableCorrupt
+from ...core.expressions.predicate import Predicate
 from ...core.metadata.data_file import SOURCE_APPEND, DataFile
 from ...core.metadata.merge_rules import VALUE_KIND
 from ...core.metadata.schema import ROW_ID, ROW_SEQUENCE, TableSchema
 from ...core.options import TableOptions
-from ...core.predicates.predicate import Predicate
 from ...core.rows.types import Field
 from ..formats.blob_reader import blob_values
 from ..formats.data_source import SMALL_FILE_BYTES, DataSource

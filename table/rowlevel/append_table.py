@@ -29,13 +29,13 @@ from ...coordinator.history.timeline import Timeline
 from ...coordinator.surroundings import MACHINE
 from ...core import options as opt
 from ...core.errors import StoreUnavailable, Unsupported
+from ...core.expressions.predicate import Comparison, Not, Predicate, columns_of, compares_with_null
 from ...core.metadata.change import Owner
 from ...core.metadata.data_file import ADD, DELETE, IndexEntry, ManifestEntry
 from ...core.metadata.schema import ROW_ID, ROW_SEQUENCE, TableSchema
 from ...core.metadata.snapshot import Snapshot
 from ...core.paths import TablePaths
 from ...core.places import FileKeys, codec_of
-from ...core.predicates.predicate import Comparison, Not, Predicate, columns_of, compares_with_null
 from ..compaction.bucket_vectors import BucketVectors
 from ..reading.deletion import deleted_rows
 from ..scan.fallback import file_schemas_of

@@ -20,9 +20,9 @@ from ...core.errors import InvalidArgument
 from ...core.expressions.evaluate import condition, type_of
 from ...core.expressions.filters import as_predicate
 from ...core.expressions.names import Names
+from ...core.expressions.predicate import Predicate, bind
 from ...core.expressions.sql import parse_expression
 from ...core.expressions.tree import Call, Expression, conjuncts, references_of
-from ...core.predicates.predicate import Predicate, bind
 from ...core.rows.arrow import arrow_schema
 from ...core.rows.types import Field
 

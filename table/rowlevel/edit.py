@@ -15,8 +15,8 @@ import numpy as np
 import pyarrow as pa
 
 from ...core.expressions.names import Names
+from ...core.expressions.predicate import Predicate
 from ...core.metadata.schema import TableSchema
-from ...core.predicates.predicate import Predicate
 from ...core.rows.arrow import arrow_schema
 from .assignments import Assignment
 from .conditions import TARGET, Where

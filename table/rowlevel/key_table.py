@@ -22,12 +22,12 @@ from ...coordinator.commit.request import Isolation, RowsRead
 from ...coordinator.history.timeline import Timeline
 from ...core import options as opt
 from ...core.errors import InvalidArgument, Unsupported
+from ...core.expressions.predicate import Predicate
 from ...core.metadata.data_file import ManifestEntry
 from ...core.metadata.merge_rules import MergeRules, merge_rules
 from ...core.metadata.schema import TableSchema
 from ...core.metadata.snapshot import Snapshot
 from ...core.places import codec_of
-from ...core.predicates.predicate import Predicate
 from ...core.statistics.pruning import split_predicate
 from ..reading.arrow import SplitReader
 from ..scan.fallback import file_schemas_of

@@ -19,9 +19,9 @@ import pyarrow.compute as pc
 from ...backends.threads import forked_lock
 from ...core.errors import InvalidArgument
 from ...core.expressions.evaluate import condition, evaluate
+from ...core.expressions.predicate import Comparison, Predicate, bind
 from ...core.expressions.tree import Expression, references_of
 from ...core.metadata.schema import TableSchema
-from ...core.predicates.predicate import Comparison, Predicate, bind
 from .assignments import Assignment
 from .conditions import SOURCE, TARGET
 from .join import KeyJoin, common

@@ -19,10 +19,10 @@ from ...core.errors import InvalidArgument
 from ...core.expressions.evaluate import type_of
 from ...core.expressions.filters import as_predicate
 from ...core.expressions.names import Names
+from ...core.expressions.predicate import Predicate, bind
 from ...core.expressions.sql import parse_expression
 from ...core.expressions.tree import Call, Expression, Reference, conjuncts, references_of
 from ...core.metadata.schema import TableSchema
-from ...core.predicates.predicate import Predicate, bind
 from ...core.rows.arrow import arrow_schema
 from ...core.rows.partition import closest
 from ..writing.conform import batches_of

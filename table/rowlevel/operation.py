@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 import pyarrow as pa
 
-from ...core.predicates.predicate import Predicate
+from ...core.expressions.predicate import Predicate
 
 DELETED = -1
 """The action of a row that is deleted. Other actions are the number of an assignment, from 0."""

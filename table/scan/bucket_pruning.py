@@ -18,9 +18,9 @@ from typing import Any
 
 from ...core import options as opt
 from ...core.errors import LakelatchError
+from ...core.expressions.predicate import And, Comparison, Or, Predicate
 from ...core.metadata.data_file import NO_BUCKETS, ManifestEntry
 from ...core.metadata.schema import TableSchema
-from ...core.predicates.predicate import And, Comparison, Or, Predicate
 from ...core.rows.bucket import BucketFunction, bucket_of_row
 from ...core.rows.types import with_nullable
 

@@ -14,10 +14,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ...core.errors import TableCorrupt
+from ...core.expressions.predicate import Predicate, columns_of
 from ...core.metadata.data_file import DataFile, ManifestEntry
 from ...core.metadata.schema import TableSchema
 from ...core.paths import format_of
-from ...core.predicates.predicate import Predicate, columns_of
 from ...core.rows.partition import PartitionCodec
 from ...core.rows.types import Field
 from ...core.rows.values import root_of

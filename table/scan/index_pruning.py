@@ -18,12 +18,12 @@ from ...backends.store import ObjectNotFound, Store
 from ...core import options as opt
 from ...core.casts.keeping import widens
 from ...core.errors import TableCorrupt, missing
+from ...core.expressions.predicate import Predicate, columns_of
 from ...core.file_index.asking import Asked, IndexedColumn, asked_of
 from ...core.file_index.reading import FileIndex
 from ...core.metadata.data_file import DataFile
 from ...core.metadata.schema import TableSchema
 from ...core.paths import INDEX_SUFFIX, format_of, safe_name
-from ...core.predicates.predicate import Predicate, columns_of
 from ...core.rows.types import AtomicType, Field
 from ..formats.external import located
 

@@ -15,6 +15,7 @@ from typing import Any
 from ...coordinator.history.timeline import Timeline
 from ...core import options as opt
 from ...core.errors import TableCorrupt
+from ...core.expressions.predicate import Predicate, bind, columns_of
 from ...core.html_text import ShownAsText
 from ...core.metadata.data_file import DataFile, ManifestEntry
 from ...core.metadata.folding import live
@@ -24,7 +25,6 @@ from ...core.metadata.schema import TableSchema
 from ...core.metadata.snapshot import Snapshot
 from ...core.paths import DEFAULT_BRANCH
 from ...core.places import codec_of
-from ...core.predicates.predicate import Predicate, bind, columns_of
 from ...core.rows.partition import PartitionCodec
 from ...core.rows.types import Field
 from ...core.statistics.pruning import may_match_range, split_predicate

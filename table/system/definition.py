@@ -14,10 +14,10 @@ from typing import Any
 import pyarrow as pa
 
 from ...coordinator.history.timeline import Timeline
+from ...core.expressions.masks import evaluate
+from ...core.expressions.predicate import Predicate
 from ...core.metadata.schema import TableSchema
 from ...core.metadata.snapshot import Snapshot
-from ...core.predicates.arrow import evaluate
-from ...core.predicates.predicate import Predicate
 from ...core.rows.arrow import arrow_schema
 from ...core.rows.types import ArrayType, Field, parse_atomic, string
 from ...core.statistics.pruning import split_predicate
@@ -68,7 +68,7 @@ class Wanted:
     def test(self, *columns: str) -> Callable[..., bool]:
         """A test by the values of some columns whether a row can match; all others are unknown.
 
-        >>> from ...core.predicates.predicate import col
+        >>> from ...core.expressions.predicate import col
         >>> test = Wanted(frozenset(), (col("id") > 2) & (col("x") == 1)).test("id")
         >>> test(2), test(3)
         (False, True)

@@ -15,14 +15,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ...core import options as opt
+from ...core.expressions.masks import to_arrow_mask
+from ...core.expressions.predicate import columns_of
 from ...core.metadata.data_file import IndexEntry
 from ...core.metadata.deletion_vector import INDEX_TYPE
 from ...core.metadata.file_columns import FileColumns
 from ...core.metadata.merge_rules import POSTPONED
 from ...core.paths import format_of
 from ...core.places import codec_of
-from ...core.predicates.arrow import to_arrow_mask
-from ...core.predicates.predicate import columns_of
 from ...core.rows.arrow import arrow_schema
 from ...core.rows.types import ArrayType, AtomicType, Field, RowType, string
 from ...core.statistics.pruning import split_predicate

@@ -16,13 +16,13 @@ from itertools import chain
 import numpy as np
 
 from ...core.errors import InvalidArgument
+from ...core.expressions.predicate import And, Comparison, Or, Predicate, bind, transformed
 from ...core.metadata.data_file import DELETE, ManifestEntry
 from ...core.metadata.file_columns import FileColumns
 from ...core.metadata.folding import live
 from ...core.metadata.manifest import ManifestFile
 from ...core.metadata.manifest_columns import EntryColumns
 from ...core.places import codec_of
-from ...core.predicates.predicate import And, Comparison, Or, Predicate, bind, transformed
 from ...core.rows.partition import PartitionCodec
 from ...core.rows.types import AtomicType
 from ...core.statistics.pruning import split_predicate

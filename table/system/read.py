@@ -12,9 +12,9 @@ from collections.abc import Iterator, Sequence
 import pyarrow as pa
 
 from ...core.errors import InvalidArgument
+from ...core.expressions.masks import to_arrow_mask
+from ...core.expressions.predicate import Predicate, bind, columns_of
 from ...core.metadata.schema import TableSchema
-from ...core.predicates.arrow import to_arrow_mask
-from ...core.predicates.predicate import Predicate, bind, columns_of
 from ...core.rows.arrow import arrow_schema
 from ...core.rows.partition import closest
 from ...core.rows.types import Field

@@ -14,11 +14,11 @@ import pyarrow as pa
 
 from ...core import options as opt
 from ...core.errors import InvalidArgument
+from ...core.expressions.predicate import Predicate
 from ...core.metadata.folding import live
 from ...core.metadata.merge_rules import VALUE_KIND, merge_rules
 from ...core.metadata.schema import ROW_ID, ROW_SEQUENCE, TableSchema
 from ...core.places import codec_of
-from ...core.predicates.predicate import Predicate
 from ...core.rows.types import ArrayType, Field, string, with_nullable
 from ...core.statistics.pruning import split_predicate
 from ..changelog.key_changes import top_level

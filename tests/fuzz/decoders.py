@@ -27,6 +27,8 @@ from lakelatch.coordinator.protocol import events as ev
 from lakelatch.core.avro.records import read_records
 from lakelatch.core.blob_file import decode_lengths, index_size
 from lakelatch.core.errors import TableCorrupt
+from lakelatch.core.expressions.predicate import col
+from lakelatch.core.expressions.where import parse_where
 from lakelatch.core.file_index.options import KINDS, takes
 from lakelatch.core.file_index.reading import FileIndex
 from lakelatch.core.json_text import parse_json
@@ -42,8 +44,6 @@ from lakelatch.core.metadata.manifest_columns import EntryColumns
 from lakelatch.core.metadata.schema import parse_schema
 from lakelatch.core.metadata.snapshot import parse_snapshot
 from lakelatch.core.options import COMMIT_TIMEOUT, DATA_EVOLUTION, TARGET_FILE_SIZE, Option, TableOptions
-from lakelatch.core.predicates.predicate import col
-from lakelatch.core.predicates.sql import parse_where
 from lakelatch.core.rows.binary_row import decode_row, encode_row
 from lakelatch.core.rows.types import AtomicType, Field, parse_type, string
 from lakelatch.core.statistics.collect import SimpleStats, decode_stats

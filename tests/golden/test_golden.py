@@ -27,10 +27,10 @@ import lakelatch as ll
 from lakelatch.backends.local import LocalStore
 from lakelatch.coordinator.history.timeline import Timeline
 from lakelatch.core.errors import InvalidArgument, LakelatchError, TableCorrupt, Unsupported
+from lakelatch.core.expressions.predicate import Predicate
 from lakelatch.core.metadata.schema import ROW_ID, ROW_SEQUENCE, TableSchema
 from lakelatch.core.metadata.snapshot import Snapshot
 from lakelatch.core.paths import TablePaths
-from lakelatch.core.predicates.predicate import Predicate
 from lakelatch.core.rows.types import Field, string
 from lakelatch.table.reading.arrow import arrow_schema_of, fields_of, read_batches
 from lakelatch.table.scan.plan import ScanPlan, count_rows, plan_scan

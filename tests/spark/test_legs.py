@@ -18,8 +18,8 @@ from predicates import FIELDS, predicates, tables
 
 import lakelatch as ll
 import lakelatch.spark as lake
-from lakelatch.core.predicates.arrow import to_arrow_mask
-from lakelatch.core.predicates.predicate import bind
+from lakelatch.core.expressions.masks import to_arrow_mask
+from lakelatch.core.expressions.predicate import bind
 from lakelatch.spark import scan
 from lakelatch.spark.predicate import Untranslatable, to_column
 from lakelatch.spark.types import arrow_field_for_spark, batch_for_spark, from_spark_schema, spark_schema

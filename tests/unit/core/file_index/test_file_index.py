@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from pyroaring import BitMap
 
 from lakelatch.core.errors import InvalidArgument
+from lakelatch.core.expressions.masks import evaluate
+from lakelatch.core.expressions.predicate import Comparison, bind, col
 from lakelatch.core.file_index.asking import IndexedColumn
 from lakelatch.core.file_index.options import KINDS, index_specs, takes
-from lakelatch.core.predicates.arrow import evaluate
-from lakelatch.core.predicates.predicate import Comparison, bind, col
 from lakelatch.core.rows.arrow import to_arrow
 from lakelatch.core.rows.literals import Instant, Nanos
 from lakelatch.core.rows.types import AtomicType, Field, MapType, decimal, parse_atomic, string, timestamp

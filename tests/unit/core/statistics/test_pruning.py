@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakelatch.core.predicates.arrow import evaluate, to_arrow_mask
-from lakelatch.core.predicates.predicate import And, Comparison, bind, col
+from lakelatch.core.expressions.masks import evaluate, to_arrow_mask
+from lakelatch.core.expressions.predicate import And, Comparison, bind, col
 from lakelatch.core.rows.partition import PartitionCodec
 from lakelatch.core.rows.types import AtomicType, Field, string
 from lakelatch.core.statistics.collect import ColumnStats, StatsMode, decode_stats, file_stats_fields

@@ -11,8 +11,8 @@ import pytest
 
 import lakelatch as ll
 from lakelatch.core.errors import InvalidArgument
-from lakelatch.core.predicates.predicate import Comparison, bind
-from lakelatch.core.predicates.sql import parse_where
+from lakelatch.core.expressions.predicate import Comparison, bind
+from lakelatch.core.expressions.where import parse_where
 
 INNER = pa.struct([("n", pa.int64()), ("a b", pa.string())])
 SCHEMA = pa.schema(

@@ -23,9 +23,9 @@ import lakelatch as ll
 from lakelatch.backends.memory import MemoryStore
 from lakelatch.backends.metered import MeteredStore
 from lakelatch.core.errors import InvalidArgument, LakelatchError, TableCorrupt, Unsupported
+from lakelatch.core.expressions.masks import evaluate
+from lakelatch.core.expressions.predicate import bind, col
 from lakelatch.core.metadata.schema import new_schema
-from lakelatch.core.predicates.arrow import evaluate
-from lakelatch.core.predicates.predicate import bind, col
 from lakelatch.core.rows.arrow import arrow_schema
 from lakelatch.core.rows.types import AtomicType, Field, string, timestamp
 from lakelatch.table.formats import data_source

@@ -21,12 +21,12 @@ from lakelatch.backends.memory import MemoryStore
 from lakelatch.backends.metered import MeteredStore
 from lakelatch.coordinator.maintenance.orphans import plan_orphans
 from lakelatch.core.errors import InvalidArgument, StoreUnavailable, TableCorrupt
+from lakelatch.core.expressions.masks import evaluate
+from lakelatch.core.expressions.predicate import Predicate, bind, col, columns_of
 from lakelatch.core.file_index.asking import IndexedColumn
 from lakelatch.core.file_index.options import KINDS, takes
 from lakelatch.core.metadata.data_file import DataFile
 from lakelatch.core.metadata.schema import new_schema
-from lakelatch.core.predicates.arrow import evaluate
-from lakelatch.core.predicates.predicate import Predicate, bind, col, columns_of
 from lakelatch.core.rows.types import AtomicType, Field, parse_atomic, string
 from lakelatch.table.formats import parquet_reader
 from lakelatch.table.scan import index_pruning

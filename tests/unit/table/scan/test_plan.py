@@ -19,6 +19,7 @@ from lakelatch.backends.metered import MeteredStore
 from lakelatch.coordinator.history import timeline
 from lakelatch.coordinator.history.timeline import Timeline
 from lakelatch.core.errors import TableCorrupt, Unsupported
+from lakelatch.core.expressions.predicate import Predicate, bind, col
 from lakelatch.core.metadata.data_file import ADD, DELETE, NO_STATS, DataFile, ManifestEntry, SimpleStats
 from lakelatch.core.metadata.folding import summarise
 from lakelatch.core.metadata.manifest import encode_manifest, encode_manifest_list
@@ -27,7 +28,6 @@ from lakelatch.core.metadata.snapshot import Snapshot
 from lakelatch.core.options import TableOptions
 from lakelatch.core.paths import TablePaths
 from lakelatch.core.places import FilePlaces, is_external
-from lakelatch.core.predicates.predicate import Predicate, bind, col
 from lakelatch.core.rows.binary_row import encode_row
 from lakelatch.core.rows.bucket import BucketFunction, bucket_of_row
 from lakelatch.core.rows.types import AtomicType, Field, string

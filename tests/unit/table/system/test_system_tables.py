@@ -107,9 +107,9 @@ FILTERS = [
 def test_a_filter_gives_what_the_whole_table_has(
     request: pytest.FixtureRequest, which: str, name: str, where: str
 ) -> None:
-    from lakelatch.core.predicates.arrow import to_arrow_mask
-    from lakelatch.core.predicates.predicate import bind
-    from lakelatch.core.predicates.sql import parse_where
+    from lakelatch.core.expressions.masks import to_arrow_mask
+    from lakelatch.core.expressions.predicate import bind
+    from lakelatch.core.expressions.where import parse_where
 
     table = request.getfixturevalue(which)
     fields = SYSTEM_TABLES[name].fields(table.schema)

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakelatch.core.errors import InvalidArgument
-from lakelatch.core.predicates.predicate import Comparison, Not, bind, col
-from lakelatch.core.predicates.sql import parse_where
+from lakelatch.core.expressions.predicate import Comparison, Not, bind, col
+from lakelatch.core.expressions.where import parse_where
 from lakelatch.core.rows.types import AtomicType, Field, string, timestamp, varbinary
 
 A, B, C = col("a"), col("b"), col("c")

@@ -15,8 +15,8 @@ import pytest
 from hypothesis import given, settings
 
 from lakelatch.core.errors import InvalidArgument
-from lakelatch.core.predicates.arrow import evaluate, to_arrow_mask
-from lakelatch.core.predicates.predicate import And, Comparison, Not, Or, bind, col, columns_of
+from lakelatch.core.expressions.masks import evaluate, to_arrow_mask
+from lakelatch.core.expressions.predicate import And, Comparison, Not, Or, bind, col, columns_of
 from lakelatch.core.rows.arrow import arrow_schema
 from lakelatch.core.rows.types import (
     ArrayType,

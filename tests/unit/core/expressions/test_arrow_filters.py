@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from predicates import DOMAINS, FIELDS, tables
 
-from lakelatch.core.predicates.arrow import to_arrow_mask
-from lakelatch.core.predicates.expressions import names_in, wider_predicate
+from lakelatch.core.expressions.arrow_filters import names_in, wider_predicate
+from lakelatch.core.expressions.masks import to_arrow_mask
 from lakelatch.core.rows.arrow import to_arrow
 from lakelatch.core.rows.types import AtomicType, Field, RowType, string, timestamp
 
