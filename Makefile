@@ -1,4 +1,4 @@
-# The recipes are CI's: .ci/run calls `make test` and nothing else. `make help` lists the targets, by the text after `##`.
+# The recipes are CI's: .ci/run calls `make test` and `make given`. `make help` lists the targets, by the text after `##`.
 SHELL := /bin/bash
 .DEFAULT_GOAL := test
 STORE ?= local
@@ -40,7 +40,7 @@ endif
 
 SETUP_FILES := pyproject.toml .ci/constraints.txt .ci/setup .ci/requirements.py
 
-.PHONY: help setup lint test unit demo docs up down nightly bench mutants diagram clean
+.PHONY: help setup lint test given unit demo docs up down nightly bench mutants diagram clean
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 	@echo "  Variables: STORE=$(STORE) (of the demo), STORES=compose, JOBS=$(JOBS), WORKERS=$(WORKERS), PYTEST_ARGS=, SEED=$(SEED), MUTANTS=$(MUTANTS), SIZE=$(SIZE)"
@@ -58,6 +58,10 @@ lint: setup ## check style, types and the order of imports
 
 test: setup lint ## what CI runs: lint and every test that takes seconds (this is the default)
 	$(RUN) $(BIN)/python -m pytest -m "not slow" -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS) tests
+
+# .ci/run calls it after `make test`, where these folders are.
+given: setup ## the tests of all golden tables and of Apache Paimon's tools, in the folders LAKELATCH_GOLDEN and LAKELATCH_TOOLS
+	$(RUN) $(BIN)/python -m pytest -m "given and not slow" -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS) tests
 
 unit: setup ## the tests that start no server, no Spark and no JVM
 	$(BIN)/python -m pytest -q $(PYTEST_ARGS) tests/unit

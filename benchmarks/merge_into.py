@@ -8,7 +8,7 @@ the others are new. Each engine is a process of its own: it writes the table onc
 first change of a small table that warms it up. CPU is that of the process, its JVM and its workers; bytes are those of the files
 that are there after the change and were not before. All engines must end in the same rows.
 
-Apache Paimon's connector is the jar in the folder that `LAKELATCH_TOOLS` names, else in `shared/tools` beside the checkout.
+Apache Paimon's connector is the jar in the folder that `LAKELATCH_TOOLS` names.
 Delta's jars are those that `io.delta:delta-spark` for the installed Spark brings. An engine without its jars is left out.
 delta-rs and lakelatch-python change rows without Spark.
 """

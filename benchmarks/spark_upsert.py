@@ -5,8 +5,8 @@ Write: the same rows into 16 buckets by a BIGINT key. Target: at most 1.3 x the 
 has a newer version and one in fifty of those deletes; of the same table compacted; and with deletion vectors on one row in a
 hundred. The yardstick is Spark's own scan of the same files, without a merge. Targets: 1.4 x, 1.1 x and 1.3 x.
 
-The connector runs in the same session; its jar is in the folder that `LAKELATCH_TOOLS` names, else in `shared/tools` beside the
-checkout. It reads the very files that lakelatch reads. Sizes are arguments: `--rows 400000 --rounds 1` is a trial.
+The connector runs in the same session; its jar is in the folder that `LAKELATCH_TOOLS` names. It reads the very
+files that lakelatch reads. Sizes are arguments: `--rows 400000 --rounds 1` is a trial.
 """
 
 from __future__ import annotations
@@ -30,8 +30,7 @@ COLUMNS = ("id", "k", "amt", "name", "city", "ts")
 def connector() -> Path | None:
     """The jar of Apache Paimon's connector."""
     named = os.environ.get("LAKELATCH_TOOLS")
-    folder = Path(named) if named else Path(__file__).resolve().parents[2] / "shared" / "tools"
-    return next(iter(sorted(folder.glob("paimon-spark-*.jar"))), None)
+    return next(iter(sorted(Path(named).glob("paimon-spark-*.jar"))), None) if named else None
 
 
 def more_arguments(parser: Any) -> None:

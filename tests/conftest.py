@@ -18,6 +18,7 @@ import java_home
 import pytest
 import ready_workers
 from dealing import Dealer, shared
+from given import Fence, of_this_machine
 from report import SKIPPED, TOLD, USED, none_may_be_skipped, not_here
 from servers import (
     AzureServer,
@@ -38,6 +39,7 @@ LONGEST = "test_lives_of_tables.py"
 
 
 def pytest_configure() -> None:
+    sys.addaudithook(Fence(CHECKOUT.resolve(), of_this_machine()))
     # Children (Spark's workers, command lines, other writers) see the package as this process does.
     os.environ["PYTHONPATH"] = os.pathsep.join([str(CHECKOUT / ".tools"), str(TESTS)])
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)

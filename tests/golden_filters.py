@@ -5,7 +5,6 @@ Owns: the look-up of the folder, and the translation of `[op, column, literal ..
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from typing import Any
 from lakelatch.core.expressions.predicate import And, Comparison, Not, Or, Predicate
 from lakelatch.core.rows.types import BINARY_ROOTS, DataType
 from lakelatch.core.rows.values import root_of
+from lakelatch.tests.given import given
 from lakelatch.tests.golden_tables import packed, unpack
 
 _RENAMED = {"<>": "!="}
@@ -20,10 +20,11 @@ _SIMPLE = ("=", "<>", "<", "<=", ">", ">=", "starts_with", "is_null", "is_not_nu
 
 
 def golden_root() -> Path | None:
-    """The folder of all golden tables: `LAKELATCH_GOLDEN`, else `shared/golden` beside the checkout; None without them."""
-    named = os.environ.get("LAKELATCH_GOLDEN")
-    root = Path(named) if named else Path(__file__).resolve().parent.parent.parent / "shared" / "golden"
-    return root if (root / "index.json").is_file() else None
+    """The folder of all golden tables, which `LAKELATCH_GOLDEN` names; None without it."""
+    root = given("golden")
+    if root is not None and not (root / "index.json").is_file():
+        raise FileNotFoundError(f"LAKELATCH_GOLDEN is {root}, where no index.json lies")
+    return root
 
 
 def golden_folder(scratch: Path) -> Path:

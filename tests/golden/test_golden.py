@@ -1,7 +1,7 @@
 """Golden tables of the kinds that can be read give the rows that Apache Paimon (Java) reads; the others are refused by name.
 
 Guards G8 (what Apache Paimon writes, lakelatch reads), H11, H16 (bad/). The packed tables always run; the whole set of
-309 runs where its folder is (`LAKELATCH_GOLDEN`, or `shared/golden` beside the checkout).
+309 runs where `LAKELATCH_GOLDEN` names its folder.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ from lakelatch.table.reading.arrow import arrow_schema_of, fields_of, read_batch
 from lakelatch.table.scan.plan import ScanPlan, count_rows, plan_scan
 from lakelatch.table.travel import schema_at, snapshot_at
 
+pytestmark = pytest.mark.given
 REFUSALS = {
     "primary key": "primary keys",
 }

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pytest
 from golden_filters import golden_folder
 
 import lakelatch as ll
@@ -54,6 +55,7 @@ def written_again(table: ll.Table, file: DataFile, key: str, schema: TableSchema
     return writer.files
 
 
+@pytest.mark.given
 def test_files_with_keys_are_described_as_java_describes_them(tmp_path: Path) -> None:
     """Keys, statistics, sequence numbers, rows that delete, levels: for every format, key type and option there is."""
     to, count = LocalStore(str(tmp_path / "again")), 0

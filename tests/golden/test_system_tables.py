@@ -22,6 +22,7 @@ from lakelatch.core.metadata.merge_rules import POSTPONED
 from lakelatch.core.rows.types import Field, parse_type, string
 from lakelatch.table.system.read import SYSTEM_TABLES
 
+pytestmark = pytest.mark.given
 ALWAYS = (
     "append_row_tracking append_dv life_branches life_changelog_decoupled life_consumers life_statistics life_tags"
     " pk_changelog_input pk_changelog_lookup_partitioned_agg pk_dv pk_partitioned"

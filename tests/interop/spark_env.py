@@ -17,6 +17,7 @@ from typing import Any
 
 import java_home
 import pyarrow as pa
+from given import given
 from values import Row, decode_rows, encode_rows
 
 from lakelatch.core.rows.types import Field
@@ -25,10 +26,9 @@ CHILD = Path(__file__).with_name("spark_child.py")
 
 
 def connector() -> Path | None:
-    """The connector's jar: in the folder that `LAKELATCH_TOOLS` names, else in `shared/tools` beside the checkout."""
-    named = os.environ.get("LAKELATCH_TOOLS")
-    folder = Path(named) if named else Path(__file__).resolve().parents[3] / "shared" / "tools"
-    return next(iter(sorted(folder.glob("paimon-spark-*.jar"))), None)
+    """The connector's jar, in the folder that `LAKELATCH_TOOLS` names; None without it."""
+    folder = given("tools")
+    return None if folder is None else next(iter(sorted(folder.glob("paimon-spark-*.jar"))), None)
 
 
 class SparkConnector:

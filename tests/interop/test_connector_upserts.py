@@ -17,7 +17,7 @@ from values import Row, assert_same_rows, decode_rows, encode_rows
 import lakelatch as ll
 import lakelatch.spark as lake
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.given, pytest.mark.spark, pytest.mark.slow]
 VECTORS = {"deletion-vectors.enabled": "true"}
 TABLES: dict[str, dict[str, str]] = {
     "fixed buckets": {"bucket": "3"},

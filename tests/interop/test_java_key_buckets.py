@@ -138,6 +138,7 @@ def test_new_keys_get_the_buckets_that_java_gives_them(tmp_path: Path, paimon_ja
         turns.check()
 
 
+@pytest.mark.given
 def test_golden_tables_are_written_on(tmp_path: Path, paimon_java: Any) -> None:
     """Tables that Java began, of three versions: their index is read, and what is written keeps every key's bucket."""
     folders = sorted(golden_folder(tmp_path).glob("paimon-java-*/pk_dynamic_bucket/table"))
@@ -153,6 +154,7 @@ def test_golden_tables_are_written_on(tmp_path: Path, paimon_java: Any) -> None:
         assert len(our_rows(table)) == len(paimon_java.rows(path)), folder
 
 
+@pytest.mark.given
 def test_keys_move_between_the_partitions_of_a_table_of_java(tmp_path: Path, paimon_java: Any) -> None:
     """Keys of all partitions are moved into others, some are deleted without a word of their partition, others are new."""
     (folder,) = golden_folder(tmp_path).glob("paimon-java-1.4.2/pk_cross_partition/table")
@@ -198,6 +200,7 @@ def test_postponed_rows_are_set_aside_as_java_sets_them_aside(tmp_path: Path, pa
     assert found[0] == found[1] and len(found[0]) == 2
 
 
+@pytest.mark.given
 def test_postponed_rows_in_real_buckets(tmp_path: Path, paimon_java: Any) -> None:
     """By default rows are readable at once, in as many buckets as Java has given the partition."""
     (folder,) = golden_folder(tmp_path).glob("paimon-java-1.4.2/pk_postpone/table")

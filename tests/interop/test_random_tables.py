@@ -20,7 +20,7 @@ from values import assert_same_rows, decode_rows, encode_rows
 
 import lakelatch as ll
 
-pytestmark = pytest.mark.java
+pytestmark = [pytest.mark.java, pytest.mark.given]
 
 SEEDS = range(300 if os.environ.get("LAKELATCH_NIGHTLY") else 5)
 FORMATS = ["parquet", "orc", "avro"]

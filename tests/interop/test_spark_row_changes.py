@@ -23,7 +23,7 @@ from row_changes import KINDS, SCHEMA, Case, sorted_rows
 
 from lakelatch.core.errors import InvalidArgument
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(7200)]
+pytestmark = [pytest.mark.slow, pytest.mark.given, pytest.mark.timeout(7200)]
 CASES = int(os.environ.get("LAKELATCH_CASES", "400" if NIGHTLY else "12"))
 
 

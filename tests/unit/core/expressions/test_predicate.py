@@ -277,6 +277,7 @@ def test_columns_and_rows_agree(table: pa.Table, predicate: Any) -> None:
 # ------------------------------------------------------------------------------------------------------------- golden
 
 
+@pytest.mark.given
 def test_filters_of_the_golden_tables(tmp_path: Path) -> None:
     """G8: A filter keeps the expected rows of those that Apache Paimon reads."""
     checked = 0

@@ -199,6 +199,7 @@ def test_arity_is_checked() -> None:
     assert codec().path(codec().encode([])) == ""
 
 
+@pytest.mark.given
 def test_directories_of_apache_paimon(tmp_path: Path) -> None:
     """G8: Every partition of the golden tables encodes to the same bytes, and is in the directory that the codec names."""
     checked = 0

@@ -292,6 +292,7 @@ def _same_or_explained(java: ColumnStats, ours: ColumnStats, field: Field, suffi
     raise AssertionError(f"column {field.name} {suffix}: Java {java}, ours {ours}")
 
 
+@pytest.mark.given
 def test_statistics_that_apache_paimon_wrote(tmp_path: Path) -> None:
     """G8: our statistics of its data files are its own, in every mode, but for the known limits of its footers."""
     same: Counter[str] = Counter()
