@@ -76,7 +76,10 @@ def type_of(expression: Expression, tables: Mapping[str, pa.Schema], where: str 
     Raises:
         InvalidArgument: the types do not fit the operators.
     """
-    empty = {name: pa.RecordBatch.from_arrays([pa.nulls(0, f.type) for f in s], schema=s) for name, s in tables.items()}
+    named: dict[str, dict[str, pa.Array]] = {}
+    for table, column, *_ in (reference.parts for reference in references_of(expression)):
+        named.setdefault(table, {})[column] = pa.nulls(0, tables[table].field(column).type)
+    empty = {table: pa.RecordBatch.from_pydict(columns) for table, columns in named.items()}
     return evaluate(expression, empty, 0, where).type
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from ..errors import InvalidArgument
 from ..rows.partition import closest
@@ -25,6 +26,10 @@ class Names:
 
     columns: Mapping[str, Sequence[str]]
     aliases: Mapping[str, str]
+
+    @cached_property
+    def _known(self) -> dict[str, frozenset[str]]:
+        return {table: frozenset(names) for table, names in self.columns.items()}
 
     def bound(self, expression: Expression, where: str, only: str | None = None) -> Expression:
         """The expression with each reference as `(table, column, field …)`.
@@ -52,14 +57,14 @@ class Names:
     def _found(self, reference: Reference, where: str, only: str | None) -> Reference:
         first, *rest = reference.parts
         table = self.aliases.get(first, first if first in self.columns else None)
-        if table is not None and rest and rest[0] in self.columns[table]:
+        if table is not None and rest and rest[0] in self._known[table]:
             if only is not None and table != only:
                 raise InvalidArgument(
                     f"{where}: '{reference}' is a column of the {table}, which has no row here",
                     next_step=f"use columns of the {only} only",
                 )
             return Reference((table, *rest))
-        owners = [t for t, names in self.columns.items() if first in names and only in (None, t)]
+        owners = [t for t, names in self._known.items() if first in names and only in (None, t)]
         if len(owners) == 1:
             return Reference((owners[0], first, *rest))
         if owners:

@@ -104,12 +104,12 @@ class ParquetForm:
     def writer(self, sink: Any, codec: ParquetCodec, first_rows: pa.Table) -> Any:
         """A `pq.ParquetWriter` for one file. Its first rows tell which columns get a dictionary, and an optional codec."""
         overflowing = overflowing_columns(first_rows)
-        packed = codec.columns(self.columns, first_rows)
+        packed = dict.fromkeys(codec.columns(self.columns, first_rows), codec.level)
         return pq.ParquetWriter(
             sink,
             self.arrow,
             compression={path: codec.name if path in packed else "none" for path in self.columns},
-            compression_level=None if codec.level is None else dict.fromkeys(packed, codec.level),
+            compression_level=None if codec.level is None else packed,
             write_statistics=list(self.bounded),
             use_dictionary=[path for path in self.dictionaries if path not in overflowing],
             store_decimal_as_integer=True,

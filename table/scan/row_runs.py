@@ -81,9 +81,17 @@ def givers(run: Sequence[DataFile], fields: Sequence[Field], schema_of: SchemaOf
 
     The result always has the first file, for the number of rows and for the columns that no file has.
     """
-    given: dict[DataFile, list[Field]] = {run[0]: []}
+    held = [_held(file, schema_of) for file in run]
+    given: list[list[Field]] = [[] for _ in run]
     for field in fields:
-        found = [file for file in run if holds(file, field, schema_of)] or [run[0]]
-        for file in [f for f in found if is_blob(f)] if is_blob(found[0]) else found[:1]:
-            given.setdefault(file, []).append(field)
-    return given
+        found = [i for i, ids in enumerate(held) if field.id in ids] or [0]
+        for i in [i for i in found if is_blob(run[i])] if is_blob(run[found[0]]) else found[:1]:
+            given[i].append(field)
+    return {file: columns for i, (file, columns) in enumerate(zip(run, given, strict=True)) if columns or not i}
+
+
+def _held(file: DataFile, schema_of: SchemaOf) -> set[int]:
+    """The ids of the columns that a file has."""
+    names = None if file.write_cols is None else set(file.write_cols)
+    written = (f.id for f in schema_of(file.schema_id).fields if names is None or f.name in names)
+    return {*written, ROW_ID.id, ROW_SEQUENCE.id}
