@@ -182,3 +182,24 @@ def open_as_of(args: argparse.Namespace) -> Table:
 def moment_of(text: str | None) -> str | int | None:
     """Parse a time: a number is milliseconds since 1970, anything else stays text."""
     return int(text) if text is not None and re.fullmatch(r"-?\d+", text) else text
+
+
+def add_commit(parser: Parser, about: str) -> None:
+    """Add the arguments that name a commit: its snapshot or its identity."""
+    parser.add_argument("snapshot", type=int, nargs="?", metavar="SNAPSHOT", help=about)
+    parser.add_argument(
+        "--user", metavar="NAME", help="in its place: the commit user, of one commit of several in a snapshot, too"
+    )
+    parser.add_argument(
+        "--identifier", type=int, metavar="N", help="with --user: the identifier, if the commit has one"
+    )
+
+
+def commit_of(args: argparse.Namespace) -> int | tuple[str, int | None] | None:
+    """The commit that is named; None for none."""
+    if args.user is not None and args.snapshot is not None:
+        raise InvalidArgument("a commit is named by SNAPSHOT or by --user, not by both")
+    if args.identifier is not None and args.user is None:
+        raise InvalidArgument("--identifier needs --user")
+    snapshot: int | None = args.snapshot
+    return snapshot if args.user is None else (args.user, args.identifier)

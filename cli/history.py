@@ -15,12 +15,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..core.errors import InvalidArgument
-from .arguments import Commands, add_branch, add_command, open_table_of
+from .arguments import Commands, add_branch, add_command, add_commit, commit_of, open_table_of
 from .exit_codes import OK
 from .journals import JOURNAL, journal_path
 from .output import Output, moment
 
 if TYPE_CHECKING:
+    from ..coordinator.intents.commits import Commit
     from ..coordinator.journal.lines import Entry
     from ..core.metadata.snapshot import Snapshot
     from ..table.table import Table
@@ -47,7 +48,7 @@ def register(commands: Commands) -> None:
         "lakelatch explain s3://lake/flights 7",
     )  # fmt: skip
     add_branch(parser)
-    parser.add_argument("snapshot", type=int, nargs="?", metavar="SNAPSHOT", help="an id; the newest by default")
+    add_commit(parser, "an id; the newest by default")
     parser.add_argument("--journal", metavar="PATH", help="the writer's journal (default: the one that `write` keeps)")
 
 
@@ -224,15 +225,22 @@ def _snapshot(table: Table, snapshot_id: int | None) -> Snapshot:
 
 
 def explain(args: argparse.Namespace, output: Output) -> int:
+    from ..coordinator.explain import explain as explained
     from ..coordinator.explain import timeline_of
+    from ..coordinator.intents.commits import Commit
+    from ..table.travel import commit_at
 
-    table = open_table_of(args)
-    snapshot = _snapshot(table, args.snapshot)
-    events, path = _events_of(table, snapshot, args.journal)
+    table, named = open_table_of(args), commit_of(args)
+    if isinstance(named, tuple):
+        commit = commit_at(table.timeline, table.committer, named)
+    else:
+        commit = Commit(_snapshot(table, named))
+    events, path = _events_of(table, commit, args.journal)
     if output.as_json:
-        output.record({**explain_record(table, snapshot), "journal": [e.to_json() for e in events]})
+        record = {**explain_record(table, commit.snapshot), "commit": str(commit.carried) if commit.carried else None}
+        output.record({**record, "journal": [e.to_json() for e in events]})
         return OK
-    output.line(table.explain(snapshot))
+    output.line(explained(table.timeline, commit.snapshot, commit.carried))
     if events:
         output.line(f"\njournal {path}")
         output.line(timeline_of(events))
@@ -266,8 +274,8 @@ def explain_record(table: Table, snapshot: Snapshot) -> dict[str, Any]:
     }
 
 
-def _events_of(table: Table, snapshot: Snapshot, argument: str | None) -> tuple[list[Entry], Path]:
-    """The events of the commit that created a snapshot, if a journal has them, and the path of that journal."""
+def _events_of(table: Table, commit: Commit, argument: str | None) -> tuple[list[Entry], Path]:
+    """The events of a commit, or of that which created its snapshot, if a journal has them, and the path of that journal."""
     from ..coordinator.journal.lines import read_journal
     from ..core import options as opt
 
@@ -278,5 +286,7 @@ def _events_of(table: Table, snapshot: Snapshot, argument: str | None) -> tuple[
             raise InvalidArgument(f"there is no journal {path}")
         return [], path
     # Read the file twice, so that a journal of several years is never held in memory.
-    commits = {e.commit for e in read_journal(path) if getattr(e.event, "snapshot_uuid", None) == snapshot.identity}
+    identity = commit.snapshot.identity
+    commits = {e.commit for e in read_journal(path) if getattr(e.event, "snapshot_uuid", None) == identity}
+    commits = {commit.carried.commit} if commit.carried is not None else commits
     return [e for e in read_journal(path) if e.commit in commits], path

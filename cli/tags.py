@@ -11,7 +11,17 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from ..core.errors import InvalidArgument
-from .arguments import Commands, Parser, add_branch, add_command, add_travel, moment_of, open_table_of
+from .arguments import (
+    Commands,
+    Parser,
+    add_branch,
+    add_command,
+    add_commit,
+    add_travel,
+    commit_of,
+    moment_of,
+    open_table_of,
+)
 from .exit_codes import OK
 from .maintenance import add_apply, progress, tell_commit
 from .output import Output, moment
@@ -99,7 +109,7 @@ def _register_undo(commands: Commands) -> None:
         " commits it.",
         "lakelatch undo s3://lake/flights 41 --apply",
     )
-    parser.add_argument("snapshot", type=int, metavar="SNAPSHOT", help="the snapshot of the commit")
+    add_commit(parser, "the snapshot of the commit")
     add_branch(parser)
     add_apply(parser)
 
@@ -206,8 +216,11 @@ def _planned(args: argparse.Namespace, output: Output, plan: UntaggingPlan) -> i
 
 def undo(args: argparse.Namespace, output: Output) -> int:
     table = open_table_of(args)
-    plan = table.plan_undo(args.snapshot)
-    receipt = table.undo(args.snapshot) if args.apply else None
+    commit = commit_of(args)
+    if commit is None:
+        raise InvalidArgument("no commit is named", next_step="give its SNAPSHOT, or its --user and --identifier")
+    plan = table.plan_undo(commit)
+    receipt = table.undo(commit) if args.apply else None
     tell_commit(output, plan, receipt)
     table.committer.settle()
     return OK

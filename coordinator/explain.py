@@ -17,18 +17,25 @@ from ..core.metadata.snapshot import BATCH_IDENTIFIER, Snapshot
 from .commit.group import has_riders
 from .history.lost import lost_attempts
 from .history.timeline import BASE_PROPERTY, Timeline, base_of
-from .intents.carried import carried_by, riders_of
+from .intents.carried import Carried, carried_by, riders_of
+from .intents.commits import Commit
 from .journal.lines import Entry
 
 _SHOWN_RIDERS = 20
 
 
-def explain(timeline: Timeline, snapshot: Snapshot) -> Text:
-    """How a snapshot came to be: its writer, its base, its lost races and its changes."""
+def explain(timeline: Timeline, snapshot: Snapshot, asked: Carried | None = None) -> Text:
+    """How a snapshot came to be: its writer, its base, its lost races and its changes.
+
+    Args:
+        asked: the one of several commits in it that is asked for.
+    """
     lines = [
         f"snapshot {snapshot.id}  {snapshot.commit_kind}" + (f" ({snapshot.operation})" if snapshot.operation else "")
     ]
     identifier = "" if snapshot.commit_identifier == BATCH_IDENTIFIER else f", identifier {snapshot.commit_identifier}"
+    if asked is not None:
+        lines.append(f"  commit    {asked}: {asked.rows} rows, {_changes(timeline, Commit(snapshot, asked))}")
     lines.append(f"  made by   {snapshot.commit_user}{identifier}, {snapshot.writer_version or 'unknown writer'}")
     lines.append(f"  at        {_moment(snapshot.time_ms)}, schema {snapshot.schema_id}")
     lines.append(f"  identity  {snapshot.identity}")
@@ -36,7 +43,7 @@ def explain(timeline: Timeline, snapshot: Snapshot) -> Text:
     lines.extend(_attempt_lines(snapshot))
     lines.extend(_rider_lines(snapshot))
     lines.extend(_alone_lines(timeline, snapshot))
-    lines.append(f"  changes   {_changes(timeline, snapshot)}")
+    lines.append(f"  changes   {_changes(timeline, Commit(snapshot))}")
     lines.append(f"  rows      {snapshot.delta_record_count:+d}, {snapshot.total_record_count} in all")
     return Text("\n".join(lines))
 
@@ -95,9 +102,9 @@ def _alone_lines(timeline: Timeline, snapshot: Snapshot) -> list[str]:
     return [f"  alone     with '{opt.COMMIT_GROUP.key}' = '{opt.GROUP_AUTO}', a later winner could have carried it"]
 
 
-def _changes(timeline: Timeline, snapshot: Snapshot) -> str:
+def _changes(timeline: Timeline, commit: Commit) -> str:
     try:
-        entries = timeline.entries(timeline.delta_manifests(snapshot))
+        entries = timeline.entries(commit.delta_manifests(timeline))
     except LakelatchError as error:
         return f"cannot be read: {error.message}"
     added = [e for e in entries if e.kind == ADD]

@@ -162,7 +162,7 @@ class FileKeys:
         Raises:
             TableCorrupt, Unsupported: as `FilePlaces.keys`.
         """
-        key = self._places.keys(self._partition_path(entry.partition), entry.bucket, (entry.file,))[0]
+        key = self._places.keys(self.partition_path(entry.partition), entry.bucket, (entry.file,))[0]
         key = plain_url(key) if is_external(key) else key
         if not entry.file.extra_files:
             return (key,)
@@ -197,7 +197,7 @@ class FileKeys:
             else:
                 place = (partition, bucket)
                 if place not in folders:
-                    folders[place] = self._places.paths.bucket_dir(self._partition_path(partition), bucket)
+                    folders[place] = self._places.paths.bucket_dir(self.partition_path(partition), bucket)
                 folder = folders[place]
                 key = folder + safe_name(name, "a manifest")
             yield key
@@ -225,10 +225,10 @@ class FileKeys:
             return entry.file.external_path
         if not self._index_beside_data:
             return self._places.paths.index(entry.file.file_name, "_FILE_NAME")
-        folder = self._places.paths.bucket_dir(self._partition_path(entry.partition), entry.bucket)
+        folder = self._places.paths.bucket_dir(self.partition_path(entry.partition), entry.bucket)
         return folder + safe_name(entry.file.file_name, "_FILE_NAME")
 
-    def _partition_path(self, partition: bytes) -> str:
+    def partition_path(self, partition: bytes) -> str:
         if partition not in self._partition_paths:
             self._partition_paths[partition] = self._codec.path(partition)
         return self._partition_paths[partition]

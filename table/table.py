@@ -32,6 +32,7 @@ from .methods.upkeep import Upkeep
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from ..coordinator.commit.receipt import Receipt
     from ..coordinator.history.timeline import Timeline
     from ..core.expressions.predicate import Predicate
     from ..core.metadata.data_file import ManifestEntry
@@ -113,20 +114,19 @@ class Table(
         parts = [] if snapshot is None else timeline.entry_parts(timeline.manifests(snapshot))
         return system.files_table(schema, timeline.paths, live_files(parts))
 
-    def explain(self, commit: int | tuple[str, int] | Snapshot | None = None) -> str:
+    def explain(self, commit: int | tuple[str, int | None] | Receipt | Snapshot | None = None) -> str:
         """The history of one commit as text: its base, its attempts, the commits that it lost to, its changes.
 
         Args:
-            commit: a snapshot id, an identity (commit user, identifier), or a snapshot; the latest by default.
+            commit: a snapshot id, an identity (commit user, identifier), a receipt, or a snapshot; the latest by default.
         """
+        from ..coordinator.commit.receipt import Receipt
         from ..coordinator.explain import explain
-        from .travel import snapshot_at
+        from .travel import commit_at, snapshot_at
 
-        if isinstance(commit, tuple):
-            receipt = self.committer.lookup(*commit)
-            if receipt is None:
-                raise InvalidArgument(f"{self.url} has no commit {commit[1]} of {commit[0]!r}")
-            commit = receipt.snapshot_id
+        if isinstance(commit, (tuple, Receipt)):
+            named = commit_at(self.timeline, self.committer, commit)
+            return explain(self.timeline, named.snapshot, named.carried)
         found = snapshot_at(self.timeline, snapshot=commit) if isinstance(commit, int) else commit or self.snapshot()
         if found is None:
             raise InvalidArgument(f"{self.url} has no snapshot yet")

@@ -1,6 +1,6 @@
 """Find a snapshot by id, by tag, by time or by watermark.
 
-Owns: `snapshot_at` and its errors, which list what exists; `schema_at`. Must not know: rows, files.
+Owns: `snapshot_at` and its errors, which list what exists; `schema_at`; `commit_at`. Must not know: rows, files.
 Source: format/snapshot §3, §4. Invariants: A snapshot that is missing between existing ones means damage; one outside the
 range is an invalid argument. The clocks of writers may differ by up to a minute (see `SKEW_MS`).
 """
@@ -10,10 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime, timezone, tzinfo
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..backends.store import ObjectNotFound
+from ..coordinator.commit.receipt import Receipt
 from ..coordinator.history.timeline import Timeline
+from ..coordinator.intents.commits import Commit, commits_named, only_commit_of
 from ..core.errors import InvalidArgument, TableCorrupt
 from ..core.metadata.schema import TableSchema
 from ..core.metadata.snapshot import Snapshot
@@ -21,6 +23,9 @@ from ..core.options import parse_duration_ms
 from ..core.rows.literals import Nanos, coerce_literal
 from ..core.rows.types import timestamp as timestamp_type
 from ..core.rows.values import NANOS_PER_MILLI
+
+if TYPE_CHECKING:
+    from ..coordinator.commit.committer import Committer
 
 SKEW_MS = 60_000
 """By how much a snapshot's time may be earlier than that of a previous snapshot, because writers' clocks differ."""
@@ -61,6 +66,49 @@ def snapshot_at(
     if watermark is not None:
         return _by_watermark(timeline, epoch_millis(watermark, "watermark"))
     return _by_time(timeline, epoch_millis(timestamp))
+
+
+def commit_at(timeline: Timeline, committer: Committer, commit: int | tuple[str, int | None] | Receipt) -> Commit:
+    """Find one commit, also where it is one of several in its snapshot.
+
+    Args:
+        commit: the id of its snapshot, its identity (commit user, identifier), or its receipt. The memory of identities knows
+            the snapshot of the last commit of each user; for others all snapshots are read.
+
+    Raises:
+        InvalidArgument: there is no such commit, or the snapshot has several; the error lists what exists.
+    """
+    if isinstance(commit, Receipt):
+        found = commits_named([timeline.find(commit.snapshot_id)], commit.commit_user, commit.identifier)
+        if not found:
+            raise InvalidArgument(f"snapshot {commit.snapshot_id} of this table has no commit of the receipt {commit}")
+        return found[0]
+    if isinstance(commit, tuple) and len(commit) == 2:
+        return _commit_of(timeline, committer, *commit)
+    if isinstance(commit, bool) or not isinstance(commit, int):
+        raise InvalidArgument(
+            f"{commit!r} is not a commit",
+            next_step="give the id of a snapshot, (commit_user, identifier), or the receipt of the commit",
+        )
+    return only_commit_of(_by_id(timeline, commit))
+
+
+def _commit_of(timeline: Timeline, committer: Committer, commit_user: str, identifier: int | None) -> Commit:
+    receipt = committer.lookup(commit_user, identifier) if identifier is not None else None
+    found = commits_named([timeline.find(receipt.snapshot_id)] if receipt else [], commit_user, identifier)
+    if not found:
+        snapshots = timeline.parallel(timeline.find, timeline.snapshot_ids())
+        found = commits_named(snapshots, commit_user, identifier)
+    if len(found) == 1:
+        return found[0]
+    shown = f"{commit_user!r}" if identifier is None else f"{identifier} of {commit_user!r}"
+    if found:
+        raise InvalidArgument(
+            f"commit {shown} is not the only one: snapshots {', '.join(str(c.snapshot.id) for c in found)}",
+            next_step="give the receipt of the commit, or the id of its snapshot",
+        )
+    landed = f" any more: it landed as snapshot {receipt.snapshot_id}, which has expired" if receipt is not None else ""
+    raise InvalidArgument(f"the table has no commit {shown}{landed}")
 
 
 def schema_at(timeline: Timeline, snapshot: Snapshot, latest: TableSchema) -> TableSchema:

@@ -15,7 +15,7 @@ from lakelatch.backends.memory import MemoryStore
 from lakelatch.backends.store import PutOutcome
 from lakelatch.coordinator.commit.message import PendingUpload, entries_of
 from lakelatch.coordinator.commit.receipt import Receipt
-from lakelatch.coordinator.commit.request import CommitRequest
+from lakelatch.coordinator.commit.request import CommitRequest, Remarks
 from lakelatch.core.metadata.data_file import ADD, DELETE, DeletionVectorRange, IndexEntry, IndexFile, ManifestEntry
 from lakelatch.core.metadata.deletion_vector import INDEX_TYPE, decode_vector
 from lakelatch.core.metadata.schema import TableSchema
@@ -102,11 +102,13 @@ def publish(
     index_entries: Iterable[IndexEntry] = (),
     uploads: Iterable[PendingUpload] = (),
     user: str = "another-job",
+    properties: Mapping[str, str] | None = None,
 ) -> Receipt:
     """A snapshot of any content under any kind, by another committer."""
     request = CommitRequest(
-        kind=kind, entries=tuple(entries), commit_user=user, index_entries=tuple(index_entries), uploads=tuple(uploads)
-    )
+        kind=kind, entries=tuple(entries), commit_user=user, index_entries=tuple(index_entries), uploads=tuple(uploads),
+        remarks=Remarks(properties=dict(properties or {})),
+    )  # fmt: skip
     return reopened(table).committer.commit(request)
 
 

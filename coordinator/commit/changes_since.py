@@ -17,7 +17,8 @@ from ...core.errors import TableCorrupt
 from ...core.metadata.change import Change, Landed, Owner, index_changes, owner_of, vector_places
 from ...core.metadata.data_file import ADD, DELETE, DeletionVectorRange, IndexEntry, ManifestEntry
 from ...core.metadata.deletion_vector import vector_bytes, vector_end
-from ...core.metadata.snapshot import Snapshot
+from ...core.metadata.snapshot import UNDONE, UNDONE_COMMIT, Snapshot, replaced_by
+from ...core.paths import number_in
 from ...core.places import FileKeys, is_external
 from ..history.timeline import Timeline
 from .conflicts import Conflict
@@ -79,7 +80,9 @@ class ChangesSince:
             old = self.timeline.index_entries(before) if before is not None else []
             index = index_changes(old, self.timeline.index_entries(found))
         change = Change(entries, index, found.schema_id)
-        landed = Landed(found.id, found.commit_kind, found.commit_user, change, self._marked(entries, index))
+        marked = self._marked(entries, index)
+        meant = (replaced_by(found), _undone_by(found))
+        landed = Landed(found.id, found.commit_kind, found.commit_user, change, marked, *meant)
         self._known[found.identity, name] = landed
         return landed
 
@@ -94,6 +97,12 @@ class ChangesSince:
             lambda owner: was_moved(store, self.keys, before.get(owner), after.get(owner)), owners
         )
         return frozenset(owner for owner, is_same in zip(owners, same, strict=True) if not is_same)
+
+
+def _undone_by(snapshot: Snapshot) -> int | None:
+    said = snapshot.own_properties
+    undone = number_in(said.get(UNDONE, ""))
+    return 0 if undone is not None and UNDONE_COMMIT in said else undone
 
 
 def was_moved(store: Store, keys: FileKeys, before: Vector | None, after: Vector | None) -> bool:

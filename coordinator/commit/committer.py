@@ -323,16 +323,14 @@ class Committer:
             self._knows.newest.forget()
 
     def _followed(self, outcome: Outcome, timeline: Timeline, landed: Snapshot | None = None) -> Outcome:
-        """The outcome, after giving the newest schema the layout of the table's first files, if this commit wrote them."""
+        """The outcome, after what has to follow the snapshot before its landing is reported (`follow_landed`)."""
         if not isinstance(outcome, do.Committed):
             return outcome
         try:
             with answered_within(FOLLOWS_WITHIN_S):
                 follow_landed(timeline, outcome.snapshot, self._around, landed)
         except LakelatchError as error:
-            return do.Undecided(
-                outcome.snapshot, f"it landed, but it is not known which schema is the newest: {error.message}"
-            )
+            return do.Undecided(outcome.snapshot, f"it landed, but what has to follow it did not: {error.message}")
         return outcome
 
     # ------------------------------------------------------------------------------------------------------- answers

@@ -1,7 +1,7 @@
 """The layout of a table's files is decided once: by the commit of its first files, or by an earlier change of options.
 
-Owns: the checks of a commit against the layout, `follow_first_files`. Must not know: how a commit is made, what an option
-does. Source: format/schema §4, decision 18.
+Owns: the checks of a commit against the layout, `follow_first_files`, `follow_landed`. Must not know: how a commit is made, what
+an option does. Source: format/schema §4, decision 18.
 
 Two names are involved: that of the next schema and that of the next snapshot. A change of the layout first takes the name of
 the next snapshot with an empty snapshot, then creates its schema, and takes a snapshot name once more before it is reported.
@@ -27,6 +27,7 @@ from ..schema_commit import create_schema
 from ..surroundings import Surroundings
 from .conflicts import Conflict
 from .request import CommitRequest
+from .restored import hold_restored
 
 _RACES = 20
 
@@ -111,14 +112,22 @@ def follow_first_files(timeline: Timeline, snapshot: Snapshot, around: Surroundi
 
 
 def follow_landed(timeline: Timeline, ref: SnapshotRef, around: Surroundings, landed: Snapshot | None = None) -> None:
-    """Run `follow_first_files` where a snapshot that landed may hold the first files, before its landing is reported.
+    """What has to follow a snapshot that landed, before its landing is reported: `follow_first_files` where it may hold the first
+    files, and a tag where it brought files back.
 
     Args:
         landed: the snapshot, if it was already read.
     """
     if landed is None or landed.identity != ref.identity:
         landed = timeline.find(ref.id)
-    if landed is not None and has_first_files(landed):
+    if landed is not None:
+        follow_snapshot(timeline, landed, around)
+
+
+def follow_snapshot(timeline: Timeline, landed: Snapshot, around: Surroundings) -> None:
+    """The same for a snapshot that was read."""
+    hold_restored(timeline, landed)
+    if has_first_files(landed):
         follow_first_files(timeline, landed, around)
 
 

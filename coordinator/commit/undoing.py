@@ -1,13 +1,14 @@
 """Whether a commit can be undone on a base, or later commits build on it.
 
 Owns: `builds_on`. Must not know: how the reverse of a commit is found or committed. Source: format/manifests §7; H12, H13;
-decision 62.
-Invariant: what counts is what later commits have left: a change that was itself undone is no conflict.
+decisions 62, 85.
+Invariant: what counts is what later commits have left: a change that was itself undone is no conflict. Where files come back,
+later commits count by what they meant: whatever replaced files of a partition meant all that it had.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from ...core.metadata.change import Landed, Owner, owner_of, vector_places
@@ -47,6 +48,10 @@ def builds_on(request: Undoing, since: ChangesSince, base: Snapshot | None) -> C
     owners = request.marked | {owner_of(e) for e in gone.values()}
     marked = _marked(since, commit, base, owners)
     if not marked:
+        paths = {e.partition: since.keys.partition_path(e.partition) for e in request.entries if e.kind == ADD}
+        replaced = _replaced_since(changes, paths)
+        if replaced is not None:
+            return replaced
         now = {e.origin: e.deletion() for e in left.added}
         entries = tuple(now.get(e.origin, e) if e.kind != ADD else e for e in request.entries)
         return replace(request, entries=entries)
@@ -72,6 +77,40 @@ class _Left:
         self.added = [e for e in last.values() if e.kind == ADD]
         self.deleted = [e for e in last.values() if e.kind != ADD]
         self.new = [e for e in self.added if first[e.origin].kind == ADD]
+
+
+def _replaced_since(changes: Sequence[Landed], came_back: Mapping[bytes, str]) -> Conflict | None:
+    """The newest commit that replaced partitions to which files come back, unless it was itself undone.
+
+    Had the commit never been, it would have found those files. A compaction and an append ask for no rows, and an undo only for
+    those of its commit.
+
+    Args:
+        came_back: the partitions, each with its path.
+    """
+    undone = set[int]()
+    for change in reversed(changes) if came_back else ():
+        if change.snapshot_id in undone:
+            continue
+        if change.undoes is not None:
+            undone.add(change.undoes)
+        elif change.kind == "OVERWRITE" and _names_one_of(change, came_back.values()):
+            return _conflict(change, [], "replaced a partition to which files come back")
+        else:
+            for group in change.groups(came_back.__contains__):
+                found = (*group.deleted, *(group.added if change.kind == "OVERWRITE" else ()))
+                if found and not group.is_compaction:
+                    names = [e.file.file_name for e in found]
+                    return _conflict(change, names, "replaced files of a partition to which files come back")
+    return None
+
+
+def _names_one_of(change: Landed, paths: Iterable[str]) -> bool:
+    """Does an overwrite name one of the partitions? One that names none and changed nothing may have meant any."""
+    if change.replaces is None:
+        return not (change.change.entries or change.change.index_entries)
+    parts = [set(path.split("/")) for path in paths]
+    return any({p for p in spec.split("/") if p} <= there for spec in change.replaces for there in parts)
 
 
 def _marked(since: ChangesSince, commit: Snapshot, base: Snapshot, owners: frozenset[Owner]) -> frozenset[Owner]:
@@ -104,4 +143,4 @@ def _newest(changes: Sequence[Landed], is_by: Callable[[Landed], bool]) -> Lande
 
 def _conflict(change: Landed, names: Sequence[str], what: str) -> Conflict:
     shown = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
-    return Conflict("depended_on", f"{change.label} {what}: {shown}", tuple(names))
+    return Conflict("depended_on", f"{change.label} {what}" + (f": {shown}" if names else ""), tuple(names))

@@ -24,6 +24,7 @@ from ...core.metadata.schema import TableSchema
 from ...core.metadata.snapshot import Snapshot, parse_snapshot
 from ...core.places import FileKeys, is_external
 from ..commit.request import Isolation, Remarks, Restoration
+from ..commit.restored import PROTECTING_TAG, protecting_tag
 from ..history.announced import expires_below
 from ..history.presence import sizes_of
 from ..history.timeline import Timeline
@@ -31,8 +32,6 @@ from ..surroundings import MACHINE
 
 ROLLED_BACK_TO = "rollback.snapshot"
 """Property of the snapshot that a rollback makes: the id of the snapshot whose state it restores."""
-PROTECTING_TAG = "rollback.tag"
-"""Property: the tag that protects that snapshot."""
 _SHOWN = 5
 
 
@@ -155,7 +154,7 @@ def protect(timeline: Timeline, schema: TableSchema, plan: RollbackPlan, unique:
         TableCorrupt: files are missing; nothing was changed.
     """
     held = [plan.target, *_states_before_later_deletions(timeline, plan)]
-    tags = [f"rollback-{state.id}-{unique}" for state in held]
+    tags = [protecting_tag(state.id, unique) for state in held]
     made: list[str] = []
     try:
         for tag, state in zip(tags, held, strict=True):

@@ -19,8 +19,9 @@ from ...core.metadata.data_file import ADD, DELETE, IndexEntry, ManifestEntry, P
 from ...core.metadata.deletion_vector import INDEX_TYPE
 from ...core.metadata.folding import fold
 from ...core.metadata.hash_index import INDEX_TYPE as HASH_INDEX
+from ...core.metadata.merge_rules import merge_rules
 from ...core.metadata.schema import TableSchema
-from ...core.metadata.snapshot import Snapshot
+from ...core.metadata.snapshot import UNDONE, UNDONE_COMMIT, Snapshot, replaced_by
 from ...core.places import FileKeys
 from ..commit.attempt import FileNames
 from ..commit.changes_since import ChangesSince
@@ -28,12 +29,12 @@ from ..commit.conflicts import Conflict
 from ..commit.index_files import with_vectors_of
 from ..commit.message import PendingUpload
 from ..commit.request import Remarks, Undoing
+from ..commit.restored import PROTECTING_TAG
 from ..commit.undoing import builds_on
 from ..history.timeline import Timeline
-from .rollback import PROTECTING_TAG, RollbackPlan
-
-UNDONE = "undo.snapshot"
-"""Property of the snapshot that an undo makes: the id of the snapshot whose commit it takes back."""
+from ..intents.carried import Carried
+from ..intents.commits import Commit
+from .rollback import RollbackPlan
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,7 @@ class UndoPlan(ShownAsText):
 
     Attributes:
         commit: the snapshot of the commit.
+        carried: which of several commits in that snapshot it is; None where it is the only one.
         before: the snapshot that it was built on; None for the first, and where it has expired and is not needed.
         latest: the newest snapshot at the time of planning.
         added: the files that come back.
@@ -60,14 +62,12 @@ class UndoPlan(ShownAsText):
     index: tuple[IndexEntry, ...] = ()
     uploads: tuple[PendingUpload, ...] = field(default=(), repr=False)
     closed: frozenset[PartitionBucket] = frozenset()
+    carried: Carried | None = None
 
     def __str__(self) -> str:
         back, gone = ((len(e), sum(x.file.row_count for x in e)) for e in (self.added, self.removed))
         marked = f", deleted rows of {len(self.marked)} files are as before" if self.marked else ""
-        return (
-            f"without snapshot {self.commit.id} ({self.commit.commit_kind} by {self.commit.commit_user}), as snapshot"
-            f" {self.latest.id + 1}: {back[0]} files with {back[1]} rows come back, {gone[0]} with {gone[1]} go{marked}"
-        )
+        return f"without {Commit(self.commit, self.carried)}, as snapshot {self.latest.id + 1}: {back[0]} files with {back[1]} rows come back, {gone[0]} with {gone[1]} go{marked}"
 
     def to_dict(self) -> dict[str, Any]:
         """The plan with stable keys, ready for JSON."""
@@ -77,6 +77,7 @@ class UndoPlan(ShownAsText):
 
         return {
             "snapshot": self.commit.id,
+            "commit": None if self.carried is None else str(self.carried),
             "latest": self.latest.id,
             "comes_back": told(self.added),
             "goes": told(self.removed),
@@ -99,6 +100,7 @@ class UndoPlan(ShownAsText):
     def request(self, commit_user: str, identifier: int | None, tag: str | None) -> Undoing:
         """The commit."""
         said = {UNDONE: str(self.commit.id)} | ({PROTECTING_TAG: tag} if tag is not None else {})
+        said |= {UNDONE_COMMIT: self.carried.commit} if self.carried is not None else {}
         return Undoing(
             kind="OVERWRITE",
             entries=(*(e.deletion() for e in self.removed), *self.added),
@@ -113,23 +115,23 @@ class UndoPlan(ShownAsText):
         )
 
 
-def plan_undo(
-    timeline: Timeline, schema: TableSchema, commit: Snapshot, before: Snapshot | None, unique: str
-) -> UndoPlan:
+def plan_undo(timeline: Timeline, schema: TableSchema, meant: Commit, before: Snapshot | None, unique: str) -> UndoPlan:
     """Plan an undo. Changes nothing.
 
     Args:
+        meant: the commit. Of a snapshot that carries others, only the files of this one are taken back.
         before: the snapshot with the id before; None where there is none, or it has expired.
         unique: a text with which no other file's name begins.
 
     Raises:
-        InvalidArgument: the commit changed nothing, or what it deleted has expired.
+        InvalidArgument: the commit changed nothing, or only made rows visible; or what it deleted has expired.
         CommitConflict: a later commit builds on it; names that one.
         Unsupported: the reverse would need an index file that cannot be split.
     """
     latest = timeline.latest()
     assert latest is not None  # there is `commit`
-    delta = fold(timeline.entries(timeline.delta_manifests(commit))).values()
+    commit = meant.snapshot
+    delta = fold(timeline.entries(meant.delta_manifests(timeline))).values()
     removed = tuple(e for e in delta if e.kind == ADD)
     added = tuple(e._replace(kind=ADD) for e in delta if e.kind == DELETE)
     if before is None and commit.id > 1 and (added or commit.index_manifest is not None):
@@ -137,7 +139,8 @@ def plan_undo(
             f"snapshot {commit.id - 1} has expired, which has what snapshot {commit.id} deleted",
             next_step="choose a later commit; a tag of that snapshot would have kept it",
         )
-    plan = UndoPlan(commit, before, latest, added, removed)
+    _refuse_to_hide_rows(schema, commit, added)
+    plan = UndoPlan(commit, before, latest, added, removed, carried=meant.carried)
     if schema.primary_keys and added:  # older keys may not come back below newer ones
         plan = replace(plan, closed=frozenset((e.partition, e.bucket) for e in delta))
     changes = ChangesSince(timeline, FileKeys(schema), lambda partition: True)
@@ -147,14 +150,34 @@ def plan_undo(
     found = builds_on(plan.request("", None, None), changes, latest)
     if isinstance(found, Conflict):
         raise CommitConflict(
-            f"snapshot {commit.id} cannot be undone: {found.reason}",
+            f"{meant if meant.carried else f'snapshot {commit.id}'} cannot be undone: {found.reason}",
             next_step="undo that commit first, or roll the table back",
         )
     if old != new:
         plan = _with_index(timeline, schema, plan, old, new, unique)
-    if not (plan.added or plan.removed or plan.index):
+    if not (plan.added or plan.removed or plan.index) and replaced_by(commit) is None:
         raise InvalidArgument(f"snapshot {commit.id} changed no file: there is nothing to undo")
     return plan
+
+
+def _refuse_to_hide_rows(schema: TableSchema, commit: Snapshot, added: Sequence[ManifestEntry]) -> None:
+    """A compaction changes no row, but in some tables it is what makes rows visible, or tells readers of changes.
+
+    Taking it back would hide rows of commits that stay, or tell the same changes again.
+    """
+    rules = merge_rules(schema) if commit.commit_kind == "COMPACT" else None
+    if rules is None:
+        return
+    if rules.hides_level_0 and any(e.file.level == 0 for e in added):
+        why = "by which readers see the rows of earlier commits"
+    elif commit.changelog_manifest_list is not None:
+        why = "which has told readers of changes what earlier commits changed"
+    else:
+        return
+    raise InvalidArgument(
+        f"snapshot {commit.id} is a compaction, {why}: without it they would be missing, or told twice",
+        next_step="it changed no row, so nothing of it has to be undone; roll the table back to be rid of earlier commits",
+    )
 
 
 def _with_index(

@@ -25,7 +25,7 @@ from ...core.metadata.snapshot import parse_snapshot
 from ...core.paths import TablePaths
 from ...core.typed import assert_never
 from ..commit.committer import Committer
-from ..commit.layout import follow_first_files, has_first_files
+from ..commit.layout import follow_snapshot
 from ..commit.rider import read_rider
 from ..history.base import LONGEST_AGE_MS
 from ..history.timeline import Timeline
@@ -283,14 +283,13 @@ def _until(intent: Intent) -> str:
 
 
 def _followed(commit: RecoveredCommit, past: Past, asked: _Asked) -> RecoveredCommit:
-    """The commit, after giving the newest schema the layout of the table's first files, if the commit wrote them."""
+    """The commit, after what has to follow its snapshot before it is reported as landed."""
     if commit.outcome not in ("landed", "finished") or asked.dry_run or not past.tried:
         return commit
     last = past.tried[-1]
     try:
         snapshot = parse_snapshot(last.text.encode(), f"snapshot-{last.snapshot.id}")
-        if has_first_files(snapshot):
-            follow_first_files(asked.timeline(past.entries[0]), snapshot, asked.around)
+        follow_snapshot(asked.timeline(past.entries[0]), snapshot, asked.around)
     except LakelatchError as error:
         return replace(commit, outcome="unknown", reason=error.message)
     return commit

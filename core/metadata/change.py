@@ -50,6 +50,8 @@ class Landed:
 
     Attributes:
         marked: the data files that it keeps, but whose deleted rows it changes.
+        replaces: for an overwrite that names partitions: their paths, of some of the columns or all; "" is the whole table.
+        undoes: for an undo: the id of the snapshot whose commit it took back; 0 where others in that snapshot stay.
     """
 
     snapshot_id: int
@@ -57,6 +59,8 @@ class Landed:
     user: str
     change: Change
     marked: frozenset[Owner] = frozenset()
+    replaces: tuple[str, ...] | None = None
+    undoes: int | None = None
 
     @property
     def label(self) -> str:

@@ -8,6 +8,7 @@ Invariants: Version 3 with a uuid is written. Versions 1 to 3 are read. Unknown 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, cast
 
@@ -20,6 +21,16 @@ BATCH_IDENTIFIER = 9_223_372_036_854_775_807
 
 WRITER = "lakelatch-"
 """The start of `writerVersion` in lakelatch's snapshots."""
+
+UNDONE = "undo.snapshot"
+"""Property of the snapshot that an undo makes: the id of the snapshot whose commit it takes back."""
+UNDONE_COMMIT = "undo.commit"
+"""Property beside it where that snapshot has several commits: the id of the one that is taken back."""
+
+REPLACED = "overwrite.partitions"
+"""Property of an overwrite that names partitions: a JSON list of their paths, as `PartitionCodec.spec_path` gives them."""
+_MOST_REPLACED = 100
+"""A longer list says that the whole table may be meant."""
 
 CommitKind = Literal["APPEND", "COMPACT", "OVERWRITE", "ANALYZE"]
 KINDS = ("APPEND", "COMPACT", "OVERWRITE", "ANALYZE")
@@ -102,6 +113,28 @@ class Snapshot:
             "operation": self.operation,
         }
         return json.dumps({k: v for k, v in out.items() if v is not None}, indent=2, ensure_ascii=False).encode()
+
+
+def replaced_text(paths: Sequence[str]) -> str:
+    """The property `REPLACED` for some paths."""
+    return json.dumps(paths if len(paths) <= _MOST_REPLACED else [""], separators=(",", ":"), ensure_ascii=False)
+
+
+def replaced_by(snapshot: Snapshot) -> tuple[str, ...] | None:
+    """The paths of the partitions that an overwrite names, "" for the whole table; None where it names none.
+
+    Raises:
+        TableCorrupt: the property is garbled.
+    """
+    if snapshot.operation == "TRUNCATE":
+        return ("",)
+    text = snapshot.own_properties.get(REPLACED)
+    if text is None:
+        return None
+    try:
+        return tuple(str(path) for path in parse_json(text))
+    except (ValueError, TypeError) as error:
+        raise TableCorrupt(f"snapshot-{snapshot.id}: property '{REPLACED}' is garbled: {error!r}") from error
 
 
 def parse_snapshot(data: bytes, where: str) -> Snapshot:

@@ -123,7 +123,11 @@ class PartitionCodec:
         """
         values = self.decode(partition) if isinstance(partition, bytes) else partition
         self._check_count(values)
-        parts = zip(self.fields, values, strict=True)
+        return self.spec_path(dict(zip((f.name for f in self.fields), values, strict=True)))
+
+    def spec_path(self, spec: Mapping[str, Any]) -> str:
+        """The same for a parsed spec, which may name only some of the columns; "" for the whole table."""
+        parts = ((f, spec[f.name]) for f in self.fields if f.name in spec)
         return "/".join(f"{escape_path_name(f.name)}={escape_path_name(self._text(v, f))}" for f, v in parts)
 
     def _check_count(self, values: Sequence[Any]) -> None:

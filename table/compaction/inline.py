@@ -1,6 +1,6 @@
 """Compact the buckets that a write has touched, after its commit, unless option `write-only` is set.
 
-Owns: `compact_written`. Must not know: how rows were written. Source: format/primary-keys §7; decision 41.
+Owns: `compact_written`, `show_restored`. Must not know: how rows were written. Source: format/primary-keys §7; decision 41.
 
 Invariants: The write is committed before this begins, and nothing that happens here can fail it. The compaction is a snapshot of
 its own. Buckets that nobody wrote to are left alone. If nothing is due, nothing is read that the commit has not read.
@@ -9,19 +9,20 @@ its own. Buckets that nobody wrote to are left alone. If nothing is due, nothing
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 from ...coordinator.commit.bucket_numbers import Buckets
 from ...coordinator.commit.committer import Committer
 from ...coordinator.history.timeline import Timeline
 from ...core import options as opt
 from ...core.metadata.compaction_picks import PickRules, stop_trigger
-from ...core.metadata.data_file import PartitionBucket
+from ...core.metadata.data_file import ManifestEntry, PartitionBucket
 from ...core.metadata.folding import live, may_hold
 from ...core.metadata.merge_rules import POSTPONED, merge_rules
 from ...core.metadata.schema import TableSchema
 from ...core.metadata.snapshot import Snapshot
 from ...core.places import codec_of
+from ..opened import OpenTable
 from .key_plan import bucket_compactions
 from .plan import CompactionPlan, target_bytes_of
 from .run import AnyRewriter, Compaction, Rewrite, rewriter_of, rewritten_here, run_compaction
@@ -67,6 +68,18 @@ def compact_written(
             )
     except Exception as error:  # the write has landed
         _LOG.warning("the rows are committed, but compacting their buckets afterwards failed: %s", error)
+
+
+def show_restored(table: OpenTable, schema: TableSchema, restored: Iterable[ManifestEntry]) -> None:
+    """Compact the buckets to whose level 0 a rollback or an undo has brought files back, in a table whose readers do not see it.
+
+    Args:
+        schema: the table's newest.
+    """
+    rules = merge_rules(schema)
+    if rules is not None and rules.hides_level_0:
+        buckets = {(e.partition, e.bucket) for e in restored if e.file.level == 0}
+        compact_written(table.committer, table.timeline, buckets)
 
 
 def is_due(schema: TableSchema, found: Buckets, bucket: PartitionBucket) -> bool:

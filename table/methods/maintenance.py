@@ -249,9 +249,9 @@ class Maintenance(OpenTable):
         """Make an earlier state the newest, with one commit: an overwrite by the files of that state.
 
         No snapshot is deleted: those in between stay, and for jobs that write meanwhile the rollback is an ordinary overwrite.
-        The schema does not change. A tag `rollback-<id>-…` stays on the earlier snapshot. It makes Apache Paimon's expiry keep
-        the files, because that expiry looks at the snapshot that once deleted them. The tag can be deleted when all snapshots
-        up to this commit have expired.
+        The schema does not change. Tags `rollback-<id>-…` stay on the earlier snapshot and on that of the rollback. They make
+        Apache Paimon's expiry keep the files, because that expiry looks at the snapshots that delete them. Where readers do not
+        see level 0 (deletion vectors, `first-row`), a compaction follows at once, as after an upsert.
 
         Args:
             snapshot, tag, timestamp: the state, as for `at`.
@@ -275,6 +275,7 @@ class Maintenance(OpenTable):
         """
         from ...coordinator.commit.committer import new_commit_user
         from ...coordinator.maintenance.rollback import protected
+        from ..compaction.inline import show_restored
         from ..writing.transaction import check_identity
 
         check_identity(commit_user, identifier)
@@ -289,7 +290,9 @@ class Maintenance(OpenTable):
         user = commit_user or new_commit_user(schema)
         with protected(self.timeline, schema, plan, commit_user, identifier) as name:
             assert name is not None  # something is to come back
-            return self.committer.commit(plan.request(user, identifier, isolation, name))
+            receipt = self.committer.commit(plan.request(user, identifier, isolation, name))
+        show_restored(self, schema, plan.added)
+        return receipt
 
     def _maintained(self) -> tuple[Timeline, TableSchema]:
         """What maintenance works on, with the table's current options, not those with which it was opened."""

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from ...backends.store import Created, ObjectNotFound, Store
 from ...coordinator.commit.committer import Committer, new_commit_user
 from ...coordinator.commit.request import Remarks, Restoration
+from ...coordinator.commit.restored import hold
 from ...coordinator.history.timeline import Timeline
 from ...coordinator.surroundings import MACHINE
 from ...core.errors import CommitConflict, StoreUnavailable
@@ -115,7 +116,9 @@ def _commit(timeline: Timeline, step: Step) -> None:
         remarks=Remarks("OVERWRITE", properties=told or {"repair.manifests": "rewritten"}),
     )
     committer = Committer(timeline.store, timeline.paths, schema, first_schema=first_schema)
-    committer.commit(request)
+    receipt = committer.commit(request)
+    if step.kind == "bring_back":
+        hold(timeline, timeline.snapshot(receipt.snapshot_id), MACHINE.new_uuid().hex[:8])
     committer.settle()
 
 

@@ -38,7 +38,7 @@ from ...coordinator.history.timeline import Timeline
 from ...core.errors import CommitConflict, InvalidArgument, LakelatchError, StoreUnavailable
 from ...core.metadata.bucket_mode import BucketMode, bucket_mode
 from ...core.metadata.data_file import PartitionBucket
-from ...core.metadata.snapshot import Snapshot
+from ...core.metadata.snapshot import REPLACED, Snapshot, replaced_text
 from ...core.places import codec_of
 from .new_rows import NewRows
 from .overwrites import overwrite_spec, partitions_target, refuse_outside, snapshot_read, with_partition
@@ -243,8 +243,7 @@ class Transaction:
         if not specs or not all(specs):
             raise InvalidArgument("drop_partitions needs at least one partition column per partition")
         self._begin("DELETE", self._timeline.latest())
-        target = partitions_target(self._schema, specs)
-        self._target = lambda _: target
+        self._replaces(specs)
 
     def truncate(self) -> None:
         """Delete all rows."""
@@ -257,8 +256,13 @@ class Transaction:
         if spec is None:
             self._target = lambda messages: frozenset(m.partition for m in messages if m.new_files).__contains__
         else:
-            target = partitions_target(self._schema, [spec])
-            self._target = lambda _: target
+            self._replaces([spec])
+
+    def _replaces(self, specs: list[dict[str, Any]]) -> None:
+        """Replace the partitions that these describe, and say so in the snapshot: some of them may have no files now."""
+        target, codec = partitions_target(self._schema, specs), codec_of(self._schema)
+        self._target = lambda _: target
+        self._properties = {**self._properties, REPLACED: replaced_text([codec.spec_path(spec) for spec in specs])}
 
     def _begin(self, operation: str, read_snapshot: Snapshot | None) -> None:
         if self._operation is not None:

@@ -76,3 +76,15 @@ def test_undo_shows_first_and_commits_with_apply(run: Any, flights: ll.Table) ->
     assert "snapshot 3 cannot be undone: snapshot 4 (OVERWRITE by " in conflict.err
     assert run("rollback", flights.url, "--timestamp", flights.snapshots()[2].time_ms, "--apply").code == 0
     assert run("verify", flights.url).code == 0
+
+
+def test_undo_and_explain_of_a_commit_by_its_identity(run: Any, flights: ll.Table) -> None:
+    flights.append(flights.to_arrow(limit=1), commit_user="etl", identifier=7)
+    flights.append(flights.to_arrow(limit=1), commit_user="etl", identifier=8)
+    newest = flights.snapshots()[-1].id
+    assert f"snapshot {newest - 1} " in run("explain", flights.url, "--user", "etl", "--identifier", 7).out
+    shown = run("undo", flights.url, "--user", "etl", "--identifier", 7)
+    assert f"without snapshot {newest - 1} (APPEND by etl)" in shown.out
+    assert run("undo", flights.url, "--user", "etl", "--identifier", 7, "--apply").code == 0
+    for wrong in ((), (3, "--user", "etl"), ("--identifier", 3)):
+        assert run("undo", flights.url, *wrong).code == 2

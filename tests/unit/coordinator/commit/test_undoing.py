@@ -9,7 +9,7 @@ from changes import created, delete_rows, index_of, publish, reopened, vector_fi
 
 from lakelatch.coordinator.commit.changes_since import ChangesSince
 from lakelatch.coordinator.commit.conflicts import Conflict
-from lakelatch.coordinator.commit.request import Restoration, Undoing
+from lakelatch.coordinator.commit.request import Remarks, Restoration, Undoing
 from lakelatch.coordinator.commit.undoing import builds_on
 from lakelatch.core.metadata.data_file import ADD, DELETE, EMPTY_ROW, DataFile, IndexEntry, ManifestEntry
 from lakelatch.core.metadata.snapshot import Snapshot
@@ -33,9 +33,10 @@ def table() -> Table:
     return found
 
 
-def bring_back(table: Table, *entries: ManifestEntry) -> None:
-    """As an undo does: the base is written without the deletions that would hide these files."""
-    request = Restoration("OVERWRITE", entries, "another-job", target=lambda partition: False)
+def bring_back(table: Table, *entries: ManifestEntry, of: int | None = None) -> None:
+    """As an undo of a snapshot does: the base is written without the deletions that would hide these files."""
+    said = Remarks(properties={} if of is None else {"undo.snapshot": str(of)})
+    request = Restoration("OVERWRITE", entries, "another-job", target=lambda partition: False, remarks=said)
     reopened(table).committer.commit(request)
 
 
@@ -61,7 +62,7 @@ def told(table: Table, **more: Any) -> tuple[str, tuple[str, ...]]:
 def test_a_file_that_came_back_goes_under_the_identity_that_it_has_now(table: Table) -> None:
     now, earlier = (MADE._replace(file=MADE.file._replace(extra_files=(f"made.{n}.entry",))) for n in (2, 1))
     publish(table, "OVERWRITE", [MADE.deletion()])
-    publish(table, "OVERWRITE", [now])
+    publish(table, "OVERWRITE", [now], properties={"undo.snapshot": "3"})
     request = Undoing("OVERWRITE", (earlier.deletion(), OLD), "undo", read_snapshot=snapshot(table, 2))
     since = ChangesSince(table.timeline, FileKeys(table.schema), lambda partition: True)
     found = builds_on(request, since, table.timeline.latest())
@@ -85,7 +86,7 @@ def test_what_was_taken_back_since_is_no_conflict(table: Table) -> None:
     """Decision 62: the file went and came back, so nothing of it is left."""
     publish(table, "OVERWRITE", [MADE.deletion()])
     assert judged(table) is not None
-    bring_back(table, MADE)
+    bring_back(table, MADE, of=3)
     assert judged(table) is None
     assert judged(table, closed=frozenset({(EMPTY_ROW, 0)})) is None, "it was there before, so nothing was added"
     publish(table, "OVERWRITE", [MADE.deletion()])
@@ -95,7 +96,7 @@ def test_what_was_taken_back_since_is_no_conflict(table: Table) -> None:
 def test_a_file_that_is_back_already_cannot_come_back(table: Table) -> None:
     bring_back(table, OLD)
     assert told(table) == ("snapshot 3 (OVERWRITE by 'another-job') brought back files that it deleted: old", ("old",))
-    publish(table, "OVERWRITE", [OLD.deletion()])
+    publish(table, "OVERWRITE", [OLD.deletion()], properties={"undo.snapshot": "3"})
     assert judged(table) is None
 
 
@@ -107,8 +108,58 @@ def test_files_come_back_only_where_nothing_newer_was_added(table: Table) -> Non
     publish(table, "APPEND", [entry("here")])
     said = "snapshot 4 (APPEND by 'another-job') added files where files come back: here"
     assert told(table, closed=closed) == (said, ("here",))
-    publish(table, "OVERWRITE", [entry("here").deletion()])
+    publish(table, "OVERWRITE", [entry("here").deletion()], properties={"undo.snapshot": "4"})
     assert judged(table, closed=closed) is None
+
+
+SCENES: dict[str, tuple[list[tuple[str, list[ManifestEntry], dict[str, str]]], str]] = {
+    "an overwrite": ([("OVERWRITE", [entry("newer")], {})], "snapshot 3 (OVERWRITE by 'another-job') replaced"),
+    "a drop of what came since": (
+        [("APPEND", [entry("newer")], {}), ("APPEND", [entry("last")], {}), ("OVERWRITE", [entry("newer").deletion()], {})],
+        "snapshot 5 (OVERWRITE by 'another-job') replaced files of a partition to which files come back: newer",
+    ),
+    "a drop that found nothing": ([("OVERWRITE", [], {})], "snapshot 3 (OVERWRITE by 'another-job') replaced a partition"),
+    "an append that was undone": (
+        [("APPEND", [entry("newer")], {}), ("OVERWRITE", [entry("newer").deletion()], {"undo.snapshot": "3"})], ""
+    ),
+    "an overwrite that was undone": (
+        [("OVERWRITE", [entry("newer")], {}), ("OVERWRITE", [entry("newer").deletion()], {"undo.snapshot": "3"})], ""
+    ),
+    "an overwrite whose undo was undone": (
+        [
+            ("OVERWRITE", [entry("newer")], {}),
+            ("OVERWRITE", [entry("newer").deletion()], {"undo.snapshot": "3"}),
+            ("OVERWRITE", [entry("again")], {"undo.snapshot": "4"}),
+        ],
+        "snapshot 3 (OVERWRITE by 'another-job') replaced files of a partition to which files come back: newer",
+    ),
+    "an overwrite beside the undo of one commit of several": (
+        [("OVERWRITE", [entry("newer")], {}), ("OVERWRITE", [], {"undo.snapshot": "3", "undo.commit": "c"})],
+        "snapshot 3 (OVERWRITE by 'another-job') replaced files of a partition to which files come back: newer",
+    ),
+    "a compaction of what came since": (
+        [
+            ("APPEND", [entry("newer")], {}),
+            ("COMPACT", [entry("newer").deletion(), entry("compacted", file_source=1)], {}),
+        ],
+        "",
+    ),
+    "an overwrite elsewhere": ([("OVERWRITE", [entry("newer")._replace(partition=b"elsewhere")], {})], ""),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("commits", "said"), SCENES.values(), ids=SCENES)
+def test_old_files_do_not_come_back_below_a_later_overwrite(
+    table: Table, commits: list[tuple[str, list[ManifestEntry], dict[str, str]]], said: str
+) -> None:
+    """Decision 85: it meant all rows of the partition, so that it would have found those that come back."""
+    for kind, entries, properties in commits:
+        publish(table, kind, entries, properties=properties)
+    found = judged(table)
+    assert ("" if found is None else found.reason)[: len(said) or None] == said
+    appended = Undoing("OVERWRITE", (MADE.deletion(),), "undo", read_snapshot=snapshot(table, 2))
+    since = ChangesSince(table.timeline, FileKeys(table.schema), lambda partition: True)
+    assert builds_on(appended, since, table.timeline.latest()) == appended, "nothing comes back"
 
 
 def test_updated_columns_of_its_rows_are_a_conflict() -> None:

@@ -49,6 +49,7 @@ def test_an_undo_is_told_with_what_comes_back_and_what_goes() -> None:
     assert str(plan) == told
     dictionary = {
         "snapshot": 3,
+        "commit": None,
         "latest": 6,
         "comes_back": {"files": ["data-one", "data-two"], "rows": 210},
         "goes": {"files": ["data-three"], "rows": 3000},

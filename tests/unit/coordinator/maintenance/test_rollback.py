@@ -67,7 +67,8 @@ def test_an_earlier_state_is_the_newest(table: Table, target: int, wanted: list[
     assert newest is not None
     assert newest.total_record_count == len(wanted)
     assert newest.properties["rollback.snapshot"] == str(target)
-    assert tags(table) == [f"tag/tag-{newest.properties['rollback.tag']}"]
+    named = newest.properties["rollback.tag"]
+    assert tags(table) == [f"tag/tag-{named}", f"tag/tag-rollback-5-{named[-8:]}"]
     table.append(rows("z", 9))
     assert values(table) == [*wanted, 9]
     assert table.verify("all", data=True) == []
@@ -110,7 +111,7 @@ def test_exactly_once(table: Table) -> None:
     first = table.rollback(snapshot=1, commit_user="ops", identifier=7)
     again = table.rollback(snapshot=1, commit_user="ops", identifier=7)
     assert (again.replayed, again.snapshot_id) == (True, first.snapshot_id)
-    assert len(tags(table)) == 1
+    assert len(tags(table)) == 2
 
 
 # ------------------------------------------------------------------------------------------------------------- others

@@ -95,7 +95,7 @@ def test_an_overwrite_is_taken_back_under_a_later_append(table: Table) -> None:
     table.undo(3)
     assert values(table) == [1, 2, 4]
     assert [values(table.at(snapshot=n)) for n in (1, 2, 3, 4)] == [[1], [1, 2], [3], [3, 4]]
-    assert len(tags(table)) == 1
+    assert len(tags(table)) == 2, "of the state that came back, and of the undo itself"
     assert_sound(table)
     table.append(rows("a", 9))
     expire(table, 1)
@@ -246,7 +246,7 @@ def test_a_commit_that_lands_meanwhile(table: Table) -> None:
     with pytest.raises(CommitConflict, match=r"snapshot 7 \(.*\) deleted or rewrote files"):
         table.undo(4)
     assert values(table) == [1, 2, 7, 8]
-    assert len(tags(table)) == 1
+    assert len(tags(table)) == 2
 
 
 def test_two_at_once_bring_nothing_back_twice(table: Table) -> None:
@@ -271,6 +271,7 @@ def test_an_unknown_outcome_keeps_the_tag(table: Table) -> None:
     bent(table).silent = False
     assert unknown.value.resolve(timeout=5).snapshot_id == 5
     assert values(table) == [1, 2, 4]
+    assert len(tags(table)) == 2
 
 
 # ------------------------------------------------------------------------------------------------------------- refused
@@ -397,7 +398,14 @@ KINDS = {
     "fixed buckets": {"bucket": "1"},
     "changelog": {"bucket": "1", "changelog-producer": "input"},
     "dynamic buckets": {"bucket": "-1", "dynamic-bucket.target-row-num": "3"},
-    "deletion vectors": {"bucket": "1", "deletion-vectors.enabled": "true"},
+}
+HIDING = {
+    "deletion vectors": {"deletion-vectors.enabled": "true"},
+    "first row": {"merge-engine": "first-row"},
+}
+TELLING = {
+    "lookup": {"changelog-producer": "lookup"},
+    "full compaction": {"changelog-producer": "full-compaction", "full-compaction.delta-commits": "1"},
 }
 
 
@@ -457,3 +465,104 @@ def test_older_keys_do_not_come_back_below_newer_ones() -> None:
     table.undo(3)
     table.undo(2)
     assert held(table) == {1: "a", 2: "a"}
+
+
+def visible(table: Table) -> dict[int, str]:
+    return held(ll.open_table(table.url))
+
+
+@pytest.mark.parametrize("options", [*HIDING.values(), *TELLING.values()], ids=[*HIDING, *TELLING])
+def test_a_compaction_that_shows_rows_or_tells_of_them_is_not_undone(options: dict[str, str]) -> None:
+    """Readers do not see level 0, to which its files would go back; or would be told of the same changes again."""
+    url = f"memory://undo-{next(COUNTER)}/t"
+    table = ll.create_table(url, KEYED, primary_key=["k"], options={"bucket": "1", **options})
+    table.upsert(keyed("a", 1, 2))
+    table.upsert(keyed("b", 3))
+    shown = visible(table)
+    newest = table.snapshots()[-1]
+    assert newest.commit_kind == "COMPACT" and shown == {1: "a", 2: "a", 3: "b"}
+    with pytest.raises(InvalidArgument, match=f"snapshot {newest.id} is a compaction") as refused:
+        table.undo(newest.id)
+    assert "roll the table back" in refused.value.next_step
+    assert visible(table) == shown and len(table.snapshots()) == newest.id
+
+
+@pytest.mark.parametrize("options", HIDING.values(), ids=HIDING)
+def test_files_that_come_back_to_level_0_are_compacted_at_once(options: dict[str, str]) -> None:
+    """As after an upsert: readers of these tables do not see level 0."""
+    url = f"memory://undo-{next(COUNTER)}/t"
+    table = ll.create_table(url, KEYED, primary_key=["k"], options={"bucket": "1", **options})
+    states = {}
+    for v, key in (("a", 1), ("b", 2)):
+        table.upsert(keyed(v, key))
+        states[table.snapshots()[-2].id] = visible(table)  # the APPEND before the compaction
+    assert list(states) == [1, 3] and [s.commit_kind for s in table.snapshots()] == ["APPEND", "COMPACT"] * 2
+    for number, state in states.items():
+        table.rollback(snapshot=number)
+        assert visible(table) == state
+    hidden = ll.create_table(
+        f"memory://undo-{next(COUNTER)}/t", KEYED, primary_key=["k"], options={"bucket": "1", **options}
+    )
+    apart = ll.open_table(hidden.url)
+    apart.alter(ll.set_option("write-only", "true"))
+    ll.open_table(hidden.url).upsert(keyed("a", 1))
+    ll.open_table(hidden.url).overwrite(keyed("o", 9), partition={})
+    ll.open_table(hidden.url).alter(ll.set_option("write-only", "false"))
+    ll.open_table(hidden.url).undo(2)
+    assert visible(hidden) == {1: "a"}
+    assert ll.open_table(hidden.url).verify("all", data=True) == []
+
+
+# -------------------------------------------------------------------------------------------- below later overwrites
+
+
+def partitions(table: Table) -> dict[str, int]:
+    return dict(sorted(zip(table.to_arrow()["p"].to_pylist(), table.to_arrow()["v"].to_pylist(), strict=True)))
+
+
+LATER: dict[str, Callable[[Table], object]] = {
+    "an overwrite": lambda t: t.overwrite(rows("b", 9), partition={"p": "b"}),
+    "a dynamic overwrite": lambda t: t.overwrite(rows("b", 9), dynamic=True),
+    "an overwrite of everything": lambda t: t.overwrite(rows("a", 9), partition={}),
+    "a truncation": lambda t: t.truncate(),
+    "another drop that finds nothing": lambda t: t.drop_partitions([{"p": "b"}]),
+    "another drop that finds something elsewhere": lambda t: t.drop_partitions([{"p": "b"}, {"p": "a"}]),
+    "an append, and a drop of it": lambda t: (t.append(rows("b", 8)), t.drop_partitions([{"p": "b"}])),
+    "an overwrite without rows": lambda t: t.overwrite(rows("b"), partition={"p": "b"}),
+}
+
+
+@pytest.mark.parametrize("later", LATER.values(), ids=LATER)
+def test_a_drop_below_a_later_overwrite_of_its_partition_is_not_undone(
+    table: Table, later: Callable[[Table], object]
+) -> None:
+    """Decision 85: the later commit meant all rows of the partition, so that it would have replaced those that come back."""
+    table.drop_partitions([{"p": "b"}])
+    later(table)
+    before = partitions(table)
+    newest = table.snapshots()[-1].id
+    with pytest.raises(CommitConflict, match=rf"snapshot 5 cannot be undone: snapshot {newest} \("):
+        table.undo(5)
+    assert partitions(table) == before
+    if before.get("b") != 8:
+        for number in range(newest, 4, -1):
+            table.undo(number)
+        assert partitions(table) == {"a": 3, "b": 4}, "one after another from the end"
+
+
+def test_overwrites_of_other_partitions_do_not_hinder_an_undo(table: Table) -> None:
+    table.drop_partitions([{"p": "b"}])
+    table.overwrite(rows("a", 9), partition={"p": "a"})
+    table.drop_partitions([{"p": "c"}])
+    table.append(rows("b", 5))
+    table.undo(5)
+    assert sorted(table.to_arrow()["v"].to_pylist()) == [4, 5, 9]
+
+
+def test_an_undo_that_meets_an_overwrite_at_the_last_moment(table: Table) -> None:
+    table.drop_partitions([{"p": "b"}])
+    bent(table).before = [lambda: overwritten(ll.open_table(table.url))]
+    with pytest.raises(CommitConflict, match=r"snapshot 6 \(OVERWRITE by .*\) replaced"):
+        table.undo(5)
+    assert partitions(table) == {"a": 3, "b": 8}
+    assert tags(table) == []

@@ -118,7 +118,7 @@ def test_an_undo_that_dies_at_any_request_lands_once_when_it_runs_again(case: st
     whole = filled(objects)
     _ended(operate, opened(whole))
     wanted = state(whole)
-    assert wanted[0] != before and len(wanted[2]) == (case not in ("an append", "deleted rows", "an upsert"))
+    assert wanted[0] != before and len(wanted[2]) == 2 * (case not in ("an append", "deleted rows", "an upsert"))
     for last in itertools.count(1 + len(case) % STEP, STEP):
         store = filled(objects)
         table = opened(store)
@@ -149,7 +149,7 @@ def _ended(operate: Callable[[Table], Any], table: Table) -> None:
 def test_a_tag_of_its_name_that_holds_another_snapshot_is_named() -> None:
     table = overwritten()
     undo(3)(table)
-    (tag,) = table.tags()
+    tag, _ = table.tags()
     other = overwritten()
     other.create_tag(tag.name, snapshot=1)
     with pytest.raises(InvalidArgument, match=f"{tag.name} holds another snapshot than 2"):
