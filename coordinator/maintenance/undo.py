@@ -67,7 +67,10 @@ class UndoPlan(ShownAsText):
     def __str__(self) -> str:
         back, gone = ((len(e), sum(x.file.row_count for x in e)) for e in (self.added, self.removed))
         marked = f", deleted rows of {len(self.marked)} files are as before" if self.marked else ""
-        return f"without {Commit(self.commit, self.carried)}, as snapshot {self.latest.id + 1}: {back[0]} files with {back[1]} rows come back, {gone[0]} with {gone[1]} go{marked}"
+        return (
+            f"without {Commit(self.commit, self.carried)}, as snapshot {self.latest.id + 1}: {back[0]} files with {back[1]}"
+            f" rows come back, {gone[0]} with {gone[1]} go{marked}"
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """The plan with stable keys, ready for JSON."""

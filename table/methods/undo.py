@@ -40,11 +40,12 @@ class Undo(OpenTable):
     def undo(self, commit: AnyCommit, *, commit_user: str | None = None, identifier: int | None = None) -> Receipt:
         """Take one commit back with another one: the files that it added go, those that it deleted come back.
 
-        All other commits stay as they are, earlier and later ones and those in the same snapshot, so it can run while other jobs
-        write. It is refused if a later commit builds on this one: has deleted, rewritten or compacted its files, deleted rows of
-        them, or replaced or deleted rows of a partition to which files come back. Undo that one first. An undo can be undone. The
-        identity of the commit stays used: running its job again writes nothing. No snapshot is deleted. The schema does not change, and a stream that reads the table's changelog is
-        not told, as with an overwrite. Where files come back, tags `rollback-<id>-…` protect them, as with `rollback`.
+        All other commits stay as they are, earlier and later ones and those in the same snapshot, so it can run while other
+        jobs write. It is refused if a later commit builds on this one: has deleted, rewritten or compacted its files, deleted
+        rows of them, or replaced a partition to which files come back. Undo that one first. An undo can be undone. The identity
+        of the commit stays used: running its job again writes nothing. No snapshot is deleted. The schema does not change, and
+        a stream that reads the table's changelog is not told, as with an overwrite. Where files come back, tags
+        `rollback-<id>-…` protect them, as with `rollback`.
 
         Args:
             commit: the id of its snapshot, its identity (commit user, identifier), or its receipt. A snapshot in which commits
