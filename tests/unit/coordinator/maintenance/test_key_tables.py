@@ -98,13 +98,13 @@ def test_a_rollback_and_a_clean_up_keep_every_row(options: dict[str, str]) -> No
     after the upsert that wrote it."""
     table = made(options)
     states = lived(table)
-    ids = table.timeline.snapshot_ids()
+    ids, seen = table.timeline.snapshot_ids(), states
     if options.get("deletion-vectors.enabled"):
         kinds = [snapshot.commit_kind for snapshot in table.snapshots()]
         shown = [n + (kinds[n : n + 2] == ["APPEND", "COMPACT"]) for n in range(len(kinds))]
-        states = [states[n] for n in shown]
+        seen = [states[n] for n in shown]
     state: dict[int, str] = {}
-    for n, state in list(zip(ids, states, strict=True))[::2]:
+    for n, state in list(zip(ids, seen, strict=True))[::2]:
         table.rollback(snapshot=n)
         assert held(reopened(table)) == state
         assert reopened(table).verify(data=True) == []
