@@ -186,6 +186,8 @@ OF_A_COLUMN = (
     "ignore-retract",
     "list-agg-delimiter",
     "nested-key",
+    "nested-key-null-strategy",
+    "nested-sequence-field",
     "sequence-group",
     "stats-mode",
     "ts-field",

@@ -69,10 +69,8 @@ class MergeRules:
 
     @property
     def of_new_rows(self) -> MergeRules:
-        """The rules for rows of one commit, before they are written: Apache Paimon's write buffer looks at no other level, and
-        does not know option `sequence.field.sort-order`.
-        """
-        return replace(self, descending=False, has_lookups=False)
+        """The rules for rows of one commit, before they are written: the write buffer looks at no other level."""
+        return replace(self, has_lookups=False)
 
     @property
     def of_lookups(self) -> MergeRules:

@@ -257,19 +257,17 @@ def _reader(data_type: DataType) -> _Reader:
 def _decimal_reader(data_type: AtomicType) -> _Reader:
     scale, limit = data_type.scale, 10**data_type.precision
 
-    def checked(unscaled: int) -> Decimal:
-        if abs(unscaled) >= limit:
-            raise ValueError("too many digits")
-        return decimal_of(unscaled, scale)
-
     def read_big(data: bytes, slot: int) -> Decimal:
         length, offset = _PAIR.unpack_from(data, slot)
         if not 0 < length <= BIG_DECIMAL_BYTES:
             raise ValueError(f"a number of {length} bytes")
-        return checked(int.from_bytes(_slice(data, offset, length), "big", signed=True))
+        unscaled = int.from_bytes(_slice(data, offset, length), "big", signed=True)
+        if abs(unscaled) >= limit:
+            raise ValueError("too many digits")
+        return decimal_of(unscaled, scale)
 
-    if data_type.precision <= COMPACT_DECIMAL_DIGITS:
-        return lambda data, slot: checked(_LONG.unpack_from(data, slot)[0])
+    if data_type.precision <= COMPACT_DECIMAL_DIGITS:  # Apache Paimon does not look at its digits: a sum may have more
+        return lambda data, slot: decimal_of(_LONG.unpack_from(data, slot)[0], scale)
     return read_big
 
 

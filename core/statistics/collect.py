@@ -13,12 +13,13 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 
 from ..errors import InvalidArgument, TableCorrupt
 from ..metadata.data_file import SimpleStats
 from ..rows.binary_row import check_arity, decode_field, encode_row, row_arity
-from ..rows.types import BINARY_ROOTS, STRING_ROOTS, AtomicType, Field
+from ..rows.types import BINARY_ROOTS, STRING_ROOTS, AtomicType, DataType, Field
 from ..rows.values import order_key, root_of
 from .bounds import Bounds, array_bounds, footer_bounds, has_bounds, truncated
 
@@ -195,7 +196,18 @@ class _Column:
     def final_bounds(self) -> Bounds:
         if self._unknown or self._bounds is None or not self.mode.wants_bounds:
             return Bounds(None, None)
+        if not all(_fits(bound, self.field.type) for bound in (self._bounds.min, self._bounds.max)):
+            return Bounds(None, None)
         return truncated(self._bounds, self.mode.length) if self.mode.kind == "truncate" else self._bounds
+
+
+def _fits(bound: Any, kind: DataType) -> bool:
+    """A sum of decimals may have more digits than its type, which has no room for them as a bound."""
+    return (
+        not isinstance(bound, Decimal)
+        or not isinstance(kind, AtomicType)
+        or bound.adjusted() < kind.precision - kind.scale
+    )
 
 
 # ------------------------------------------------------------------------------------------------------------ reading

@@ -9,7 +9,7 @@ import numpy as np
 from ...core.metadata.merge_rules import MergeRules
 from ...core.rows.types import Field
 from .aggregates.functions import aggregate_of, check_function, function_name
-from .engine import Merge, last_of, merged_kinds
+from .engine import Merge, last_of, merged_kinds, naming_keys
 from .groups import ColumnOf, Groups
 
 
@@ -36,7 +36,7 @@ def merge(
     """Make one value of all for each column.
 
     Raises:
-        InvalidArgument: a row deletes, and a function cannot take its value back.
+        InvalidArgument: a row deletes, and a function cannot take its value back, or a number does not fit into its type.
     """
     count = len(groups.starts)
     aggregates = {
@@ -52,10 +52,11 @@ def merge(
         retracts = (kinds % 2 == 1) & ~removed
         adds = kinds % 2 == 0
         is_there[keys] = ~removed
-        for aggregate in aggregates.values():
-            aggregate.set(keys[removed], rows[removed])
-            aggregate.add(keys[adds], rows[adds])
-            aggregate.retract(keys[retracts], rows[retracts])
+        with naming_keys(rules, groups, column):
+            for aggregate in aggregates.values():
+                aggregate.set(keys[removed], rows[removed])
+                aggregate.add(keys[adds], rows[adds])
+                aggregate.retract(keys[retracts], rows[retracts])
     single = groups.is_alone
     kinds = merged_kinds(groups, is_there)
     left = (kinds % 2 == 0) | keeps_deletes

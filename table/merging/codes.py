@@ -1,6 +1,6 @@
-"""Numbers that compare like the values of a column, so that NumPy can sort and group rows of any type.
+"""Numbers that compare like the values of a column, so that NumPy can sort rows of any type.
 
-Owns: `ordered_codes`, `same_codes`. Must not know: keys, engines. Source: format/primary-keys §3.
+Owns: `ordered_codes`. Must not know: keys, engines. Source: format/primary-keys §3.
 
 Invariants: Nulls are equal, and below every value. -0.0 is below 0.0, and all NaNs are equal and above every number, as in Java.
 """
@@ -14,12 +14,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ...core.typed import Array
-
-
-def same_codes(array: Any) -> Array:
-    """A number for each row, which two rows share only if their values are equal."""
-    numbers = _numbers(array)
-    return _dictionary(array)[0] if numbers is None else numbers
 
 
 def ordered_codes(array: Any) -> Array:

@@ -1,17 +1,19 @@
 """What every merge engine offers.
 
-Owns: the `Engine` protocol, `MergedRows`. Must not know: the engines, files.
+Owns: the `Engine` protocol, `Merge`, `CannotMerge`. Must not know: the engines, files.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
 
+from ...core.errors import InvalidArgument
 from ...core.metadata.merge_rules import MergeRules
 from ...core.rows.types import Field
 from ...core.typed import Array
@@ -67,6 +69,34 @@ class Engine(Protocol):
         Args:
             keeps_deletes: a key that is deleted stays, as a row that deletes. Else it is left out.
         """
+
+
+class CannotMerge(Exception):
+    """The values of a key have no result.
+
+    Args:
+        key: the number of the key.
+        message, next_step: as for `LakelatchError`; `naming_keys` adds the key.
+    """
+
+    def __init__(self, key: int, message: str, next_step: str) -> None:
+        super().__init__(message)
+        self.key, self.message, self.next_step = key, message, next_step
+
+
+@contextmanager
+def naming_keys(rules: MergeRules, groups: Groups, column: ColumnOf) -> Iterator[None]:
+    """Tell which key it is whose values have no result.
+
+    Raises:
+        InvalidArgument: in place of `CannotMerge`.
+    """
+    try:
+        yield
+    except CannotMerge as error:
+        row = int(groups.order[groups.starts[error.key]])
+        key = ", ".join(f"{f.name} = {column(f.name)[row].as_py()!r}" for f in rules.keys)
+        raise InvalidArgument(f"key {key}: {error.message}", next_step=error.next_step) from error
 
 
 def take(array: Any, positions: Array) -> Any:

@@ -2,7 +2,7 @@
 
 Owns: `KeySet`. Must not know: files, levels. Source: format/lookup-compaction §1.
 
-Invariants: Two keys are the same if `codes.same_codes` says so: nulls are equal, -0.0 differs from 0.0, all NaNs are equal.
+Invariants: Two keys are the same if `core.rows.value_numbers` says so: nulls are equal, -0.0 differs from 0.0, NaNs are equal.
 Memory holds the keys that are looked for, and a few numbers for each row of a batch.
 """
 

@@ -17,7 +17,7 @@ from ...core.typed import Array
 from .aggregates.base import Aggregate
 from .aggregates.functions import aggregate_of, check_function, function_name
 from .codes import ordered_codes
-from .engine import Merge, last_of, merged_kinds
+from .engine import Merge, last_of, merged_kinds, naming_keys
 from .groups import ColumnOf, Groups
 
 _NO_ROW = -1
@@ -60,8 +60,9 @@ def merge(
         InvalidArgument: a row deletes, and no option says what that means.
     """
     folding = _Folding(rules, groups, column, fields, {*wanted, *needs(rules, fields, wanted)} - {*rules.key_names})
-    for keys, places, rows in groups.rounds():
-        folding.take(keys, groups.kinds[places], rows)
+    with naming_keys(rules, groups, column):
+        for keys, places, rows in groups.rounds():
+            folding.take(keys, groups.kinds[places], rows)
     single = groups.is_alone
     alone = groups.order[groups.starts]
     kinds = merged_kinds(groups, folding.is_there)

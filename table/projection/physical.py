@@ -16,12 +16,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ...core.rows.arrow import to_arrow
+from ...core.rows.binary_row import COMPACT_DECIMAL_DIGITS
 from ...core.rows.types import AtomicType
 from ...core.rows.values import plain_array
 from .variants import assembled
 
 _kinds = pa.types
-_DECIMAL_BYTES = 16
+_DECIMAL_BYTES, _LONG_BYTES = 16, 8
 
 
 class Misfit(Exception):
@@ -147,8 +148,10 @@ def decimals_of(array: Any, target: Any) -> Any:
         held = lengths > place
         little[held, place] = data[offsets[1:][held] - 1 - place]
     valid = pc.is_valid(array).buffers()[1] if array.null_count else None
-    made = pa.Array.from_buffers(pa.decimal128(38, target.scale), count, [valid, pa.py_buffer(little)])
-    return made.cast(target)
+    buffers = [valid, pa.py_buffer(little)]
+    if lengths.max() <= _LONG_BYTES and target.precision <= COMPACT_DECIMAL_DIGITS:
+        return pa.Array.from_buffers(target, count, buffers)  # a sum may have more digits than the type
+    return pa.Array.from_buffers(pa.decimal128(38, target.scale), count, buffers).cast(target)
 
 
 def _variant(array: Any, target: Any) -> Any:

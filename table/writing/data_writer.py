@@ -20,6 +20,7 @@ import pyarrow as pa
 from ...backends.store import Store
 from ...coordinator.commit.message import PendingUpload
 from ...core import options as opt
+from ...core.errors import InvalidArgument
 from ...core.external_paths import ExternalPaths
 from ...core.file_index.options import IndexSpec, index_specs
 from ...core.metadata.data_file import SOURCE_APPEND, DataFile, SimpleStats
@@ -173,7 +174,15 @@ class DataFileWriter:
         self._stats.update(table)
         if self._index is not None:
             self._index.add(table)
-        self._output.write(table)
+        try:
+            self._output.write(table)
+        except pa.ArrowInvalid as error:
+            names = [name for name in table.column_names if pa.types.is_decimal(table.schema.field(name).type)]
+            raise InvalidArgument(
+                f"rows cannot be written: {error}, in one of the columns {', '.join(names)}: a sum has more digits than a file"
+                " can hold for its type",
+                next_step="give the column a larger precision with update_type",
+            ) from error
         if self._sink.size >= self._settings.target_bytes:
             self._close()
 

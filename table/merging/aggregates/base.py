@@ -100,7 +100,11 @@ class Picking(Aggregate):
 
 
 class Folding(Aggregate):
-    """A function that makes new values of two, in Python, one key after the other. A key's first value costs nothing."""
+    """A function that makes new values of two, in Python, one key after the other. A key's first value costs nothing, unless
+    the function changes it.
+    """
+
+    changes_first = False
 
     def __init__(self, name: str, field: Field, array: Any, count: int, texts: Mapping[str, str]) -> None:
         super().__init__(name, field, array, count, texts)
@@ -117,6 +121,9 @@ class Folding(Aggregate):
         given = self.valid[rows]
         fresh = given & self._is_null(keys)
         self.rows[keys[fresh]] = rows[fresh]
+        if self.changes_first and not older:
+            for key, row in zip(keys[fresh].tolist(), rows[fresh].tolist(), strict=True):
+                self.made[key] = self.first(self.value(row))
         both = given & ~fresh
         for key, row in zip(keys[both].tolist(), rows[both].tolist(), strict=True):
             known, new = self._value(key), self.value(row)
@@ -140,6 +147,10 @@ class Folding(Aggregate):
     @abstractmethod
     def joined(self, known: Any, new: Any) -> Any:
         """The value of two, the older one first. Neither is null, and neither is changed."""
+
+    def first(self, new: Any) -> Any:
+        """A key's first value."""
+        return new
 
     @abstractmethod
     def array_of(self, values: list[Any]) -> Any:

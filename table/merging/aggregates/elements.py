@@ -17,21 +17,10 @@ import pyarrow as pa
 
 from ....core.errors import InvalidArgument, Unsupported
 from ....core.rows.types import Field
+from ....core.rows.value_numbers import value_numbers
 from ....core.typed import Array
-from ..codes import same_codes
 from ..engine import take
-from .base import NO_ROW, Folding, TakingBack
-
-
-def value_codes(array: Any) -> Array:
-    """A number for each value, also of nested types, which two values share only if they are equal."""
-    if pa.types.is_struct(array.type):
-        codes = [array.is_valid().to_numpy(zero_copy_only=False), *(value_codes(part) for part in array.flatten())]
-        return np.unique(np.stack(codes, axis=1), axis=0, return_inverse=True)[1].reshape(-1)
-    if pa.types.is_nested(array.type):
-        known: dict[str, int] = {}
-        return np.array([known.setdefault(repr(value), len(known)) for value in array.to_pylist()], np.int64)
-    return same_codes(array)
+from .base import Folding, TakingBack
 
 
 class Elements(Folding):
@@ -53,30 +42,38 @@ class Elements(Folding):
 
 
 class Collect(TakingBack, Elements):
-    """`collect`: all elements, or the different ones; rows that delete take one equal element away for each of theirs."""
+    """`collect`: all elements, or the different ones; rows that delete take one equal element away for each of theirs. The
+    elements of an older row follow, too.
+    """
 
     def __init__(self, name: str, field: Field, array: Any, count: int, texts: Mapping[str, str]) -> None:
         super().__init__(name, field, array, count, texts)
-        self._codes = value_codes(self.elements).tolist()
-        self._distinct = self.option("distinct").lower() == "true"
+        self._codes = value_numbers(self.elements).tolist()
+        self._distinct = self.changes_first = self.option("distinct").lower() == "true"
+        self._keeps_known = pa.types.is_nested(self.elements.type)
+
+    def add_older(self, keys: Array, rows: Array) -> None:
+        self._fold(keys, rows, older=self.ignores_retracts)
 
     def _fold(self, keys: Array, rows: Array, older: bool) -> None:
-        fresh = self.valid[rows] & (self.rows[keys] == NO_ROW)
         super()._fold(keys, rows, older)
-        if self._distinct:  # the first list may hold an element twice
-            for key, row in zip(keys[fresh].tolist(), rows[fresh].tolist(), strict=True):
-                found = self.value(row)
-                if len({self._codes[e] for e in found}) < len(found):
-                    self.made[key] = self.joined([], found)
+        if self._distinct:  # a null, too, leaves one of the equal elements that a row that deletes has brought
+            for key in keys[~self.valid[rows] & ~self._is_null(keys)].tolist():
+                self.made[key] = self.joined(self._value(key), [])
+
+    def first(self, new: list[int]) -> list[int]:
+        return self.joined([], new)
 
     def joined(self, known: list[int], new: list[int]) -> list[int]:
-        both = [*known, *new]
         if not self._distinct:
-            return both
-        first: dict[int, int] = {}
-        for element in both:
-            first.setdefault(self._codes[element], element)
-        return list(first.values())
+            return [*known, *new]
+        found = [*known] if self._keeps_known else []
+        held = {self._codes[element] for element in found}
+        for element in new if self._keeps_known else (*known, *new):
+            if self._codes[element] not in held:
+                held.add(self._codes[element])
+                found.append(element)
+        return found
 
     def without(self, known: list[int], gone: list[int]) -> list[int]:
         left = Counter(self._codes[element] for element in gone)
@@ -96,7 +93,7 @@ class Maps(Folding):
         super().__init__(name, field, array, count, texts)
         self._offsets = array.offsets.to_numpy(zero_copy_only=False)
         self.keys, self.items = array.keys, array.items
-        self._codes = value_codes(self.keys).tolist()
+        self._codes = value_numbers(self.keys).tolist()
 
     def value(self, row: int) -> dict[int, int]:
         return {self._codes[e]: e for e in range(int(self._offsets[row]), int(self._offsets[row + 1]))}
@@ -137,7 +134,7 @@ class MergeMapWithKeyTime(Maps):
                 " which is not supported",
                 next_step="Apache Paimon takes only texts as times: leave the column out",
             )
-        self._times = times.to_pylist()
+        self._times = [None if time is None else time.encode("utf-16-be") for time in times.to_pylist()]
         self._has = self.items.is_valid().to_numpy(zero_copy_only=False)
 
     def joined(self, known: dict[int, int], new: dict[int, int]) -> dict[int, int]:
@@ -147,9 +144,9 @@ class MergeMapWithKeyTime(Maps):
                 found.pop(code, None)
             elif self._times[entry] is not None:
                 old = found.get(code)
-                if old is None or self._time(old) is None or self._times[entry] > (self._time(old) or ""):
+                if old is None or self._time(old) is None or self._times[entry] > (self._time(old) or b""):
                     found[code] = entry
         return found
 
-    def _time(self, entry: int) -> str | None:
+    def _time(self, entry: int) -> bytes | None:
         return self._times[entry] if self._has[entry] else None

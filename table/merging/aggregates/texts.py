@@ -2,33 +2,67 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyroaring import BitMap
 
-from .base import Folding
+from ....core.rows.types import Field
+from ....core.typed import Array
+from .base import NO_ROW, Folding
 from .roaring64 import Bitmap64, read_bitmap64, union64, write_bitmap64
+
+_BLANKS = "".join(
+    map(chr, (*range(0x9, 0xE), *range(0x1C, 0x21), 0x1680, *range(0x2000, 0x2007), *range(0x2008, 0x200B)))
+)
+_BLANKS += "\u2028\u2029\u205f\u3000"
+"""What Java takes for blank."""
 
 
 class ListAgg(Folding):
-    """`listagg`: texts with a delimiter between them; empty texts do not count."""
+    """`listagg`: texts with a delimiter between them; blank texts do not count."""
+
+    def __init__(self, name: str, field: Field, array: Any, count: int, texts: Mapping[str, str]) -> None:
+        super().__init__(name, field, array, count, texts)
+        says = pc.not_equal(pc.utf8_trim(array, _BLANKS), "").fill_null(False)
+        self._says: Array = says.to_numpy(zero_copy_only=False)
+        self._delimiter = texts.get(f"fields.{field.name}.list-agg-delimiter", ",")
+        self._distinct = self.option("distinct").lower() == "true"
+
+    def add(self, keys: Array, rows: Array) -> None:
+        says = self._says[rows]
+        super().add(keys[says], rows[says])
+
+    def add_older(self, keys: Array, rows: Array) -> None:
+        known = self.rows[keys]
+        blank = (known != NO_ROW) & ~self._says[known] & ~np.isin(keys, [*self.made])
+        self.set(keys[blank], rows[blank])
+        super().add_older(keys[~blank], rows[~blank])
 
     def value(self, row: int) -> str:
         return str(self.array[row].as_py())
 
     def joined(self, known: str, new: str) -> str:
-        if not known or not new:
-            return known or new
-        delimiter = self.option("list-agg-delimiter") or ","
-        if self.option("distinct").lower() != "true":
-            return known + delimiter + new
-        tokens = dict.fromkeys(known.split(delimiter))
-        fresh = dict.fromkeys(token for token in new.split(delimiter) if token and token not in tokens)
-        return delimiter.join([known, *fresh])
+        if is_blank(new):
+            return known
+        if is_blank(known):
+            return new
+        if not self._distinct:
+            return known + self._delimiter + new
+        tokens = {*known.split(self._delimiter or " ")}
+        fresh = dict.fromkeys(new.split(self._delimiter or " "))
+        return self._delimiter.join([known, *(t for t in fresh if t not in tokens and not is_blank(t))])
 
     def array_of(self, values: list[Any]) -> Any:
         return pa.array(values, self.array.type)
+
+
+def is_blank(text: str) -> bool:
+    """Does a text have nothing but what Java takes for blank?"""
+    return not text.strip(_BLANKS)
 
 
 class RoaringBitmap64(Folding):

@@ -173,7 +173,6 @@ def test_damaged_rows_give_an_error_or_values_but_never_a_crash(
         ("00000001 0000000000000000 11000000 10000000" + "00" * 24, (decimal(38, 0),)),
         ("00000001 0000000000000000 40420f00 10000000 0000000000000000", (timestamp(9),)),
         ("00000001 0000000000000000 005c260500000000", (AtomicType("TIME"),)),
-        ("00000001 0000000000000000 ffffffffffffff7f", (decimal(18, 0),)),
     ],
 )
 def test_impossible_rows_are_rejected(hex_text: str, types: tuple[DataType, ...]) -> None:

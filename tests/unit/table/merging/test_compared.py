@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pyarrow as pa
@@ -10,8 +11,8 @@ import pytest
 from lakelatch.core.metadata.merge_rules import MergeRules, merge_rules
 from lakelatch.core.metadata.schema import new_schema
 from lakelatch.core.rows.types import AtomicType, Field
+from lakelatch.core.rows.value_numbers import same_values
 from lakelatch.table.merging.compared import Comparison, keys_without_old_row, merge_and_compare
-from lakelatch.table.merging.row_changes import same_values
 
 ADD, BEFORE, AFTER, DELETE = range(4)
 Rows = list[tuple[Any, ...]]
@@ -113,8 +114,8 @@ def test_rows_that_are_equal_in_the_compared_columns_have_not_changed() -> None:
         (0, 8, ADD, 4, 1, 1.0),
     ]
     assert {row[2] for row in compared(rows)[1]} == {1, 2, 3, 4}
-    assert {row[2] for row in compared(rows, Comparison(compared=("k", "a", "b")))[1]} == {3, 4}
-    assert {row[2] for row in compared(rows, Comparison(compared=("k", "b")))[1]} == {4}
+    assert {row[2] for row in compared(rows, Comparison(compared=("k", "a", "b")))[1]} == {1, 3, 4}
+    assert {row[2] for row in compared(rows, Comparison(compared=("k", "b")))[1]} == {1, 4}
 
 
 def test_an_older_row_wins_by_its_sequence_field() -> None:
@@ -162,6 +163,33 @@ NESTED = [
          {"x": ["b"], "y": 2}],
     ),
 ]  # fmt: skip
+
+
+_BOTH = [("a", 1), ("b", None)], [("b", None), ("a", 1)]
+MAPS = pa.map_(pa.string(), pa.float32())
+
+
+@pytest.mark.parametrize(
+    ("kind", "one", "other", "same"),
+    [
+        (pa.float64(), math.nan, math.nan, True),
+        (pa.float32(), -0.0, 0.0, False),
+        (MAPS, [("a", 1), ("b", math.nan)], [("b", math.nan), ("a", 1)], True),
+        (MAPS, [("a", 1), ("b", 2)], [("b", 1), ("a", 2)], False),
+        (pa.list_(MAPS), [[("a", 1), ("b", 2)]], [[("b", 2), ("a", 1)]], True),
+        (pa.struct([("x", pa.list_(pa.float64())), ("m", MAPS)]), *({"x": [math.nan], "m": e} for e in _BOTH), True),
+        (
+            pa.map_(pa.float64(), pa.list_(pa.int8())),
+            [(math.nan, [1]), (0.0, [2])],
+            [(0.0, [2]), (math.nan, [1])],
+            True,
+        ),
+    ],
+)
+def test_nan_is_equal_and_the_order_of_a_map_does_not_count_at_any_depth(
+    kind: pa.DataType, one: Any, other: Any, same: bool
+) -> None:
+    assert same_values(pa.array([None, one], kind), pa.array([None, other], kind)).tolist() == [True, same]
 
 
 @pytest.mark.parametrize(("kind", "one", "other"), NESTED, ids=["list", "map", "row"])

@@ -14,7 +14,8 @@ from lakelatch.core.metadata.merge_rules import MergeRules, merge_rules
 from lakelatch.core.metadata.schema import new_schema
 from lakelatch.core.rows.arrow import to_arrow
 from lakelatch.core.rows.types import ArrayType, AtomicType, DataType, Field, MapType, RowType
-from lakelatch.table.merging.codes import ordered_codes, same_codes
+from lakelatch.core.rows.value_numbers import value_numbers
+from lakelatch.table.merging.codes import ordered_codes
 from lakelatch.table.merging.merge import columns_to_merge, merge_key_rows, merge_section
 
 INT = AtomicType("INT")
@@ -124,7 +125,7 @@ def test_codes_compare_like_values(values: Any) -> None:
     codes = ordered_codes(mixed).tolist()
     half = len(values)
     assert codes[half:] == codes[:half][::-1] == sorted(set(codes))
-    same = same_codes(mixed).tolist()
+    same = value_numbers(mixed).tolist()
     assert same[half:] == same[:half][::-1]
     assert len(set(same)) == half
 
@@ -193,17 +194,23 @@ def aggregated(
 
 
 TEXT, BOOL, FLOATS = AtomicType("VARCHAR", length=9), AtomicType("BOOLEAN"), AtomicType("DOUBLE")
-PRICE = AtomicType("DECIMAL", precision=4, scale=1)
+PRICE, LONG = AtomicType("DECIMAL", precision=4, scale=1), AtomicType("DECIMAL", precision=38, scale=10)
 
 
 @pytest.mark.parametrize(
     ("function", "values", "kind", "expected"),
     [
         ("sum", [1, None, 2], INT, 3),
-        ("sum", [2**31 - 1, 1], INT, -(2**31)),
         ("sum", [None, None], INT, None),
         ("sum", [0.1, 0.2, 0.3], FLOATS, 0.1 + 0.2 + 0.3),
-        ("sum", [Decimal("999.9"), Decimal("0.1")], PRICE, None),
+        ("sum", [Decimal("999.9"), Decimal("999.9"), Decimal("-999.9")], PRICE, Decimal("999.9")),
+        (
+            "sum",
+            [Decimal("1.5"), Decimal("7128016380860357696264869434.6565516851")],
+            LONG,
+            Decimal("7128016380860357696264869436.1565516851"),
+        ),
+        ("sum", [Decimal(9 * 10**27), Decimal(10**27)], LONG, None),
         ("product", [3, None, -2], INT, -6),
         ("product", [Decimal("0.5"), Decimal("0.5")], PRICE, Decimal("0.3")),
         ("max", [1, None, 3, 2], INT, 3),
@@ -214,7 +221,7 @@ PRICE = AtomicType("DECIMAL", precision=4, scale=1)
         ("last_non_null_value", [1, None], INT, 1),
         ("first_value", [None, 1], INT, None),
         ("first_non_null_value", [None, 1, 2], INT, 1),
-        ("listagg", ["a", "", None, "b"], TEXT, "a,b"),
+        ("listagg", ["a", "", None, " \u3000", "\u00a0", "b"], TEXT, "a,\u00a0,b"),
     ],
 )
 def test_functions_of_values(function: str, values: list[Any], kind: DataType, expected: Any) -> None:
@@ -356,14 +363,31 @@ def test_a_delete_of_sequence_groups_stays_as_a_delete() -> None:
     assert written(rows, **removing)[1] == (4, DELETE, 2, 6, 7)
 
 
-def test_new_rows_are_ordered_by_ascending_sequence_fields_whatever_the_option_says() -> None:
-    rows = [(1, ADD, 1, 5), (2, ADD, 1, 4)]
-    options = {"sequence__field": "a", "sequence__field__sort_order": "descending", "changelog_producer": "lookup"}
-    rules, fields, columns = section(rows, None, None, options)
-    for of, number in ((rules, 2), (rules.of_new_rows, 1)):
-        _, found = merge_key_rows(of, columns.__getitem__, fields, ["k"], drop_deletes=False)
+@pytest.mark.parametrize(
+    ("function", "values", "kinds", "told"),
+    [
+        ("sum", [2**31 - 1, 1], None, r"2147483647 \+ 1 \(function 'sum'\) does not fit into INT"),
+        ("sum", [-(2**31), 1], [ADD, DELETE], r"-2147483648 - 1 \("),
+        ("sum", [None, -(2**31)], [ADD, DELETE], r"0 - -2147483648 \("),
+        ("product", [2**16, 2**15], None, r"65536 \* 32768 \("),
+        ("product", [-(2**31), -1], [ADD, DELETE], r"-2147483648 / -1 \("),
+    ],
+)
+def test_a_whole_number_that_does_not_fit_is_an_error_that_names_the_key(
+    function: str, values: list[Any], kinds: list[int] | None, told: str
+) -> None:
+    with pytest.raises(InvalidArgument, match=rf"^key k = 1: column 'a': {told}"):
+        aggregated(function, values, kinds)
+
+
+def test_the_order_of_sequence_fields_counts_among_the_rows_of_one_write() -> None:
+    rows = [(1, ADD, 1, 5), (2, ADD, 1, 4), (3, ADD, 1, None)]
+    for order, number in (("descending", 2), ("ascending", 1)):
+        options = {"sequence__field": "a", "sequence__field__sort_order": order, "changelog_producer": "lookup"}
+        rules, fields, columns = section(rows, None, None, options)
+        _, found = merge_key_rows(rules.of_new_rows, columns.__getitem__, fields, ["k"], drop_deletes=False)
         assert found["_SEQUENCE_NUMBER"].to_pylist() == [number]
-    assert not rules.of_new_rows.has_lookups
+        assert not rules.of_new_rows.has_lookups
 
 
 def test_written_rows_ascend_by_key_as_utf_8() -> None:

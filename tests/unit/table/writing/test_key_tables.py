@@ -204,9 +204,11 @@ def test_a_delete_is_ordered_by_the_sequence_field() -> None:
     assert held(table) == {(1, 1): ("newer", 9)}
     falling = made({"sequence.field": "n", "sequence.field.sort-order": "descending"})
     falling.upsert(rows((1, 1, "a", 7), (1, 1, "b", 9)))
-    assert held(falling) == {(1, 1): ("b", 9)}  # the order counts between commits only, as in Apache Paimon
+    assert held(falling) == {(1, 1): ("a", 7)}  # in one commit too
     falling.upsert(rows((1, 1, "c", 8)))
-    assert held(falling) == {(1, 1): ("c", 8)}
+    assert held(falling) == {(1, 1): ("a", 7)}
+    falling.upsert(rows((1, 1, "d", 6)))
+    assert held(falling) == {(1, 1): ("d", 6)}
 
 
 def test_the_buffer_merges_as_the_engine_does() -> None:

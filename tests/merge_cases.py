@@ -1,0 +1,206 @@
+"""Rows of a few keys for every aggregate function, type and option, made from a seed: what two implementations merge.
+
+Owns: the tables and their rows, how their merged rows are compared, the rows that Apache Paimon 2.0.0 made of them (recorded).
+Must not know: how anybody merges. Values are in the encoding of `values.py`.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+RECORDED = Path(__file__).with_name("merged_by_paimon_2.json.gz")
+RECORDED_SEEDS = range(2)
+KEYS = 14
+"""The number of keys in each table."""
+ERROR = "error"
+"""Stands for the value of a key whose rows cannot be merged."""
+
+NUMBERS: dict[str, list[Any]] = {
+    "TINYINT": [-128, -127, -3, -1, 0, 1, 2, 64, 127],
+    "SMALLINT": [-(2**15), -200, -1, 0, 1, 3, 200, 2**15 - 1],
+    "INT": [-(2**31), -50_000, -1, 0, 1, 2, 50_000, 2**31 - 1],
+    "BIGINT": [-(2**63), -(2**62), -3, -1, 0, 1, 2, 2**32, 2**62, 2**63 - 1],
+    "FLOAT": ["NaN", "Infinity", "-0.0", 0.0, 1.5, -2.0, 3.4028234663852886e38],
+    "DOUBLE": ["NaN", "-Infinity", "-0.0", 0.0, 0.1, -1e-300, 1.7976931348623157e308],
+    "DECIMAL(9, 2)": ["-9999999.99", "-0.01", "0.00", "1.50", "9999999.99"],
+    "DECIMAL(18, 4)": ["-99999999999999.9999", "0.0001", "-3.5000", "99999999999999.9999"],
+    "DECIMAL(18, 18)": ["-0.999999999999999999", "0.500000000000000000", "0.999999999999999999"],
+    "DECIMAL(19, 0)": ["-9999999999999999999", "7", "-1", "9999999999999999999"],
+    "DECIMAL(28, 4)": ["-" + "9" * 24 + ".9999", "-0.0001", "1.0000", "9" * 24 + ".9999"],
+    "DECIMAL(38, 10)": ["7128016380860357696264869434.6565516851", "1.5000000000", "-0.0000000001", "9" * 28 + ".0" + "9" * 9],
+}  # fmt: skip
+VALUES: dict[str, list[Any]] = {
+    **NUMBERS,
+    "BOOLEAN": [True, False],
+    "STRING": ["", " ", "\u3000", "\u00a0", "a", "b", "a,b", "b a", "ä,a,,b", "😀"],
+    "VARBINARY(9)": ["0x", "0x00", "0x7f", "0x80ff"],
+    "DATE": ["1969-12-31", "1970-01-01", "2024-02-29"],
+    "TIMESTAMP(9)": ["1969-12-31T23:59:59.999999999", "2024-02-29T12:34:56.123456789"],
+    "TIMESTAMP(3)": ["1969-12-31T23:59:59.999000000", "2024-02-29T12:34:56.123000000"],
+    "TIME(3)": ["00:00:00.000", "23:59:59.999"],
+}
+NESTED: dict[str, tuple[Any, list[Any]]] = {
+    "numbers": ({"type": "ARRAY", "element": "DOUBLE"}, [None, "NaN", "-0.0", 0.0, 1.0, 2.0]),
+    "texts": ({"type": "ARRAY", "element": "STRING"}, [None, "", "a", "b", "c"]),
+    "pairs": (
+        {"type": "ARRAY", "element": {"type": "ROW", "fields": [{"id": 90, "name": "x", "type": "INT"}]}},
+        [None, [None], [1], [2], [3]],
+    ),
+}
+ROWS = {
+    "type": "ARRAY",
+    "element": {
+        "type": "ROW",
+        "fields": [
+            {"id": 91, "name": "id", "type": "INT"},
+            {"id": 92, "name": "n", "type": "BIGINT"},
+            {"id": 93, "name": "s", "type": "STRING"},
+        ],
+    },
+}
+MAP = {"type": "MAP", "key": "STRING NOT NULL", "value": "INT"}
+TIMED = {
+    "type": "MAP",
+    "key": "INT NOT NULL",
+    "value": {
+        "type": "ROW",
+        "fields": [{"id": 94, "name": "v", "type": "INT"}, {"id": 95, "name": "ts", "type": "STRING"}],
+    },
+}
+ANY = ("last_value", "last_non_null_value", "first_value", "first_non_null_value")
+TAKES_BACK = {"sum", "product", "last_value", "last_non_null_value", "collect", "merge_map", "nested_update"}
+NOT_RECORDED = {"rbm32", "rbm64", "hll_sketch", "theta_sketch"}
+"""Functions of bytes that only their libraries make; tests/interop has their own tests."""
+
+
+@dataclass(frozen=True)
+class MergeCase:
+    """A table with columns `k` (the key), `g` (a sequence) and `v`, and the rows of its keys.
+
+    Attributes:
+        rows: (kind, [k, g, v]), in the order in which they are written.
+        unordered: the elements of `v` come in any order.
+    """
+
+    name: str
+    type: Any
+    options: dict[str, str]
+    rows: list[tuple[str, list[Any]]] = field(default_factory=list)
+    unordered: bool = False
+
+    @property
+    def columns(self) -> list[tuple[str, Any]]:
+        return [("k", "INT NOT NULL"), ("g", "INT"), ("v", self.type)]
+
+    def normal(self, row: Sequence[Any]) -> list[Any]:
+        """A merged row as it is compared."""
+        found = list(row)
+        if self.unordered and isinstance(found[2], list):
+            found[2] = sorted(found[2], key=json.dumps)
+        return found
+
+
+class Dice:
+    """Random choices that are the same in every version of Python."""
+
+    def __init__(self, seed: str) -> None:
+        self._random = random.Random(seed).random
+
+    def below(self, count: int) -> int:
+        return int(self._random() * count)
+
+    def of(self, values: Sequence[Any]) -> Any:
+        return values[self.below(len(values))]
+
+
+def merge_cases(seed: int) -> Iterator[MergeCase]:
+    """The tables of a seed: every function with every type of its, in both engines, with and without its options."""
+    for function, kind, more, value, unordered in _columns():
+        for engine in ("aggregation", "removing", "group", "group of two"):
+            dice = Dice(f"{seed} {function} {kind} {more} {engine}")
+            ignores = function not in TAKES_BACK or dice.below(4) == 0
+            options = {f"fields.v.{key}": text for key, text in more.items()}
+            options["fields.v.aggregate-function"] = function
+            if engine == "removing":
+                options["aggregation.remove-record-on-delete"] = "true"
+            elif ignores:
+                options["fields.v.ignore-retract"] = "true"
+            if engine.startswith("group"):
+                options |= {"merge-engine": "partial-update", "fields.g.sequence-group": "v"}
+            else:
+                options["merge-engine"] = "aggregation"
+            if engine == "group of two":
+                options["partial-update.remove-record-on-sequence-group"] = "g"
+            kinds = ["+I", "+I", "+U", "-D"] if engine == "removing" else ["+I", "+I", "+U", "-U", "-D"]
+            case = MergeCase(f"{seed} {function} of {kind} {more} {engine}", kind, options, unordered=unordered)
+            for key in range(KEYS):
+                for number in range(2 + dice.below(4)):
+                    row_kind = "+I" if number == 0 and dice.below(8) else dice.of(kinds)
+                    given = value(dice) if dice.below(6) else None
+                    case.rows.append((row_kind, [key, dice.of([None, 1, 2, 2, 3]), given]))
+            yield case
+
+
+def _columns() -> Iterator[tuple[str, Any, dict[str, str], Any, bool]]:
+    """Function, type, options of the column, a value by the dice, and whether order counts not."""
+    for kind, values in VALUES.items():
+        pick = lambda dice, values=values: dice.of(values)  # noqa: E731
+        if kind in NUMBERS:
+            yield from ((name, kind, {}, pick, False) for name in ("sum", "product"))
+        if kind != "BOOLEAN":
+            yield from ((name, kind, {}, pick, False) for name in ("max", "min"))
+        else:
+            yield from ((name, kind, {}, pick, False) for name in ("bool_and", "bool_or"))
+        if kind in ("INT", "STRING", "DECIMAL(38, 10)"):
+            yield from ((name, kind, {}, pick, False) for name in ANY)
+    texts = VALUES["STRING"]
+    for delimiter in ({}, {"list-agg-delimiter": ""}, {"list-agg-delimiter": " "}):
+        for distinct in ({}, {"distinct": "true"}):
+            yield "listagg", "STRING", {**delimiter, **distinct}, lambda dice: dice.of(texts), False
+    for kind, elements in NESTED.values():
+        some = lambda dice, elements=elements: [dice.of(elements) for _ in range(dice.below(4))]  # noqa: E731
+        yield "collect", kind, {}, some, False
+        yield "collect", kind, {"distinct": "true"}, some, True
+    for more in ({}, {"nested-key": "id"}, {"nested-key": "id,n"}):
+        for limit in ({}, {"count-limit": "2"}):
+            yield "nested_update", ROWS, {**more, **limit}, _some_rows, False
+    for strategy in ("merge", "ignore", "error"):
+        more = {"nested-key": "id", "nested-key-null-strategy": strategy}
+        yield "nested_update", ROWS, {**more, "nested-sequence-field": "n", "count-limit": "3"}, _some_rows, False
+        yield "nested_partial_update", ROWS, more, _some_rows, False
+    yield "merge_map", MAP, {}, lambda dice: _entries(dice, ["", "a", "b", "é"], lambda: dice.of([None, 1, 2])), False
+    for more in ({}, {"ts-field": "ts"}):
+        yield "merge_map_with_keytime", TIMED, more, _timed, False
+
+
+def _some_rows(dice: Dice) -> list[Any]:
+    ids, numbers = [None, 1, 2, 3, 17, 33], [None, 1, 2]
+    rows = ([dice.of(ids), dice.of(numbers), dice.of([None, "x", "y"])] for _ in range(dice.below(4)))
+    return [row if dice.below(9) else None for row in rows]
+
+
+def _entries(dice: Dice, keys: Sequence[Any], value: Any) -> list[list[Any]]:
+    return [[key, value()] for key in keys if dice.below(2)]
+
+
+def _timed(dice: Dice) -> list[Any]:
+    times = [None, "2024", "2025", "\uffff", "😀"]
+    return _entries(dice, [1, 2, 3], lambda: [dice.below(9), dice.of(times)] if dice.below(3) else None)
+
+
+def recorded() -> dict[str, list[Any]]:
+    """What Apache Paimon 2.0.0 made of the tables of `RECORDED_SEEDS`: for each its rows by key, null for keys that are gone."""
+    with gzip.open(RECORDED, "rt") as file:
+        return dict(json.load(file))
+
+
+def record(found: dict[str, list[Any]]) -> None:
+    """Write what `recorded` reads. The same rows give the same bytes."""
+    data = json.dumps(found, ensure_ascii=True, separators=(",", ":")).encode()
+    RECORDED.write_bytes(gzip.compress(data, 9, mtime=0))
