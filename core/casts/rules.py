@@ -177,7 +177,7 @@ _RULES: dict[tuple[str, str], _Rule] = {
     ("integer", "timestamp"): _integer_to_timestamp,
     ("timestamp", "integer"): _timestamp_to_integer,
     ("timestamp", "timestamp"): timestamp_to_timestamp,
-    ("timestamp", "date"): timestamp_to_date,
+    ("timestamp", "date"): lambda source, target: timestamp_to_date,
     ("timestamp", "time"): lambda source, target: timestamp_to_time,
     ("date", "timestamp"): lambda source, target: date_to_timestamp(target),
     ("time", "timestamp"): lambda source, target: time_to_timestamp(target),

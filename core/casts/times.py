@@ -38,16 +38,9 @@ def timestamp_to_timestamp(source: AtomicType, target: AtomicType) -> Cast:
     return cast
 
 
-def timestamp_to_date(source: AtomicType, target: AtomicType) -> Cast:
-    """The day; before 1970 and without a zone the next day, because Apache Paimon 1.x divides towards zero."""
-
-    def cast(array: Any) -> Any:
-        millis = _millis_of(array)
-        has_zone = source.root == "TIMESTAMP_LTZ"
-        days = millis // MILLIS_PER_DAY if has_zone else _towards_zero(millis, MILLIS_PER_DAY) // MILLIS_PER_DAY
-        return with_nulls_of(array, days, pa.int32()).view(pa.date32())
-
-    return cast
+def timestamp_to_date(array: Any) -> Any:
+    """The day. Apache Paimon up to 2.0 gives the next one before 1970, because it divides towards zero."""
+    return with_nulls_of(array, _millis_of(array) // MILLIS_PER_DAY, pa.int32()).view(pa.date32())
 
 
 def timestamp_to_time(array: Any) -> Any:

@@ -26,7 +26,7 @@ def value_numbers(array: Any) -> Array:
         return value_numbers(array.storage)
     if pa.types.is_struct(kind):
         rows = row_numbers([value_numbers(child) for child in array.flatten()] or [np.zeros(len(array), np.int64)])
-        return np.where(_valid(array), rows, _NULL)
+        return np.asarray(np.where(_valid(array), rows, _NULL))
     if pa.types.is_map(kind):
         entries = pa.StructArray.from_arrays([array.keys, array.items], ["key", "value"])
         return _numbers_of_lists(array, value_numbers(entries), array.offsets.to_numpy(), is_sorted=False)
@@ -40,7 +40,7 @@ def value_numbers(array: Any) -> Array:
     if pa.types.is_null(kind):
         return np.full(len(array), _NULL)
     indices = pc.fill_null(array.dictionary_encode().indices, _NULL)
-    return indices.to_numpy(zero_copy_only=False).astype(np.int64)
+    return np.asarray(indices.to_numpy(zero_copy_only=False), np.int64)
 
 
 def same_values(one: Any, other: Any) -> Array:
@@ -74,7 +74,7 @@ def row_numbers(columns: Sequence[Array]) -> Array:
     return value_numbers(pa.array(rows)) if len(columns) == 1 else rows
 
 
-def _numbers_of_lists(array: pa.Array, values: Any, offsets: Any, is_sorted: bool) -> Any:
+def _numbers_of_lists(array: Any, values: Array, offsets: Array, is_sorted: bool) -> Array:
     """A number for each list of numbered values; the order of a map's entries means nothing."""
     valid = _valid(array)
     lengths = np.where(valid, np.diff(offsets), 0)
@@ -86,4 +86,4 @@ def _numbers_of_lists(array: pa.Array, values: Any, offsets: Any, is_sorted: boo
     texts = pa.LargeBinaryArray.from_buffers(
         pa.large_binary(), len(lengths), [None, pa.py_buffer(ends.astype(np.int64)), pa.py_buffer(taken)]
     )
-    return np.where(valid, value_numbers(texts), _NULL)
+    return np.asarray(np.where(valid, value_numbers(texts), _NULL))

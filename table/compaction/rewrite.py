@@ -10,8 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from ...backends.elsewhere import delete_located
 from ...backends.store import Store
@@ -45,9 +47,13 @@ class Rewriter:
     @cached_property
     def _written(self) -> TableSchema:
         """The schema with the columns of the new files. Tracked rows keep their ids, which are then stored as columns."""
-        if not self.schema.options.get(opt.ROW_TRACKING):
+        if not self._is_tracked:
             return self.schema
         return replace(self.schema, fields=(*self.schema.fields, ROW_ID, ROW_SEQUENCE))
+
+    @property
+    def _is_tracked(self) -> bool:
+        return bool(self.schema.options.get(opt.ROW_TRACKING))
 
     @cached_property
     def _settings(self) -> FileSettings:
@@ -71,7 +77,8 @@ class Rewriter:
         paths = TablePaths(data_directory=self.schema.options.get(opt.DATA_FILE_DIRECTORY))
         folder = paths.bucket_dir(group.partition_path, group.bucket)
         stem = f"{self.schema.options.get(opt.DATA_FILE_PREFIX)}{name}"
-        writer = DataFileWriter(self.store, self._settings, folder, stem, travelling=False)
+        kind = _TrackedWriter if self._is_tracked else DataFileWriter
+        writer = kind(self.store, self._settings, folder, stem, travelling=False)
         try:
             for batch in self._rows(group):
                 self._refuse_nulls(batch, group)
@@ -94,9 +101,14 @@ class Rewriter:
         return self._reader.batches(self.store, [group])
 
     def _described(self, files: Iterable[DataFile], oldest: DataFile) -> Iterable[DataFile]:
-        """Mark files as made by a compaction, and number their rows from the oldest file's number, like Apache Paimon."""
+        """Mark files as made by a compaction, and number their rows from the oldest file's number, like Apache Paimon. Tracked
+        rows have their numbers already.
+        """
         first = oldest.min_sequence_number
         for file in files:
+            if self._is_tracked:
+                yield file._replace(file_source=SOURCE_COMPACT, level=oldest.level)
+                continue
             last = first + file.row_count - 1
             yield file._replace(
                 file_source=SOURCE_COMPACT,
@@ -121,6 +133,24 @@ class Rewriter:
         except StoreUnavailable:
             if isinstance(error, LakelatchError) and writer.written_keys:
                 error.message += f"; files that could not be deleted: {', '.join(writer.written_keys)}"
+
+
+class _TrackedWriter(DataFileWriter):
+    """Gives each file the smallest and the largest number of its rows."""
+
+    _numbers: tuple[int, int] | None = None
+
+    def _stored(self, rows: pa.Table) -> pa.Table:
+        found = pc.min_max(rows.column(ROW_SEQUENCE.name))
+        low, high = found["min"].as_py(), found["max"].as_py()
+        known = self._numbers if self._output is not None else None
+        self._numbers = (low, high) if known is None else (min(low, known[0]), max(high, known[1]))
+        return super()._stored(rows)
+
+    def _described(self, file: DataFile, footer: Any) -> DataFile:
+        assert self._numbers is not None
+        low, high = self._numbers
+        return super()._described(file, footer)._replace(min_sequence_number=low, max_sequence_number=high)
 
 
 def _check_rows(group: Split, written: Iterable[DataFile]) -> None:

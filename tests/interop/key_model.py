@@ -91,7 +91,7 @@ ENGINES = [
     Engine({"ignore-delete": "true"}, EVERY_KIND, replaced_never_deleted),
     Engine({"ignore-update-before": "true"}, EVERY_KIND, replaced_whatever_was_before),
     Engine({"sequence.field": "v"}, ADDS, replaced_by_larger_v),
-    Engine({"sequence.field": "v,s", "sequence.field.sort-order": "descending"}, EVERY_KIND),
+    Engine({"sequence.field": "v,s"}, EVERY_KIND),
     Engine({"merge-engine": "first-row", "ignore-delete": "true"}, EVERY_KIND, first),
     Engine(_PARTIAL, ADDS, filled),
     Engine({**_PARTIAL, "partial-update.remove-record-on-delete": "true"}, DELETES),

@@ -189,6 +189,8 @@ def is_later_than_java(source: AtomicType, target: AtomicType, value: Any) -> bo
     before 1970, text of far dates."""
     if is_far(value) and (target.root in STRING_ROOTS or target.root == "TIMESTAMP_LTZ"):
         return True
+    if source.root == "TIMESTAMP" and target.root == "DATE" and value < "1970":
+        return True
     if source.root.startswith("TIMESTAMP") and target.root == "TIME":
         return value < "1970"
     return (

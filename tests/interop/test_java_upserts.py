@@ -38,7 +38,7 @@ ENGINES: list[tuple[dict[str, str], tuple[str, ...]]] = [
     ({"ignore-delete": "true"}, EVERY_KIND),
     ({"ignore-update-before": "true"}, EVERY_KIND),
     ({"sequence.field": "v"}, EVERY_KIND),
-    ({"sequence.field": "v,s", "sequence.field.sort-order": "descending"}, EVERY_KIND),
+    ({"sequence.field": "v,s"}, EVERY_KIND),
     ({"merge-engine": "first-row", "ignore-delete": "true"}, EVERY_KIND),
     ({"merge-engine": "partial-update"}, ADDS),
     ({"merge-engine": "partial-update", "partial-update.remove-record-on-delete": "true"}, EVERY_KIND),

@@ -143,10 +143,10 @@ class MergeMapWithKeyTime(Maps):
             if not self._has[entry]:
                 found.pop(code, None)
             elif self._times[entry] is not None:
-                old = found.get(code)
-                if old is None or self._time(old) is None or self._times[entry] > (self._time(old) or b""):
+                time = self._time(found[code]) if code in found else None
+                if time is None or self._times[entry] > time:
                     found[code] = entry
         return found
 
-    def _time(self, entry: int) -> bytes | None:
+    def _time(self, entry: int) -> Any:
         return self._times[entry] if self._has[entry] else None

@@ -101,7 +101,7 @@ class Rows(Elements):
             for key in keys[~self.valid[rows] & ~self._is_null(keys)].tolist():
                 self.made[key] = self.first(self._value(key))
 
-    def first(self, new: list[Any]) -> list[Any]:
+    def first(self, new: Any) -> Any:
         return self.joined([], new)
 
 

@@ -160,4 +160,4 @@ def _rounded(dividend: Array, divisor: Any) -> Array:
     """
     size, by = np.abs(dividend), np.abs(divisor)
     quotient = (2 * size + by) // (2 * by)
-    return np.where((dividend < 0) != (divisor < 0), -quotient, quotient)
+    return np.asarray(np.where((dividend < 0) != (divisor < 0), -quotient, quotient))

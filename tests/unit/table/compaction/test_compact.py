@@ -157,6 +157,19 @@ def test_files_of_older_schemas_are_rewritten_in_the_newest(table: Table) -> Non
     assert {e.file.schema_id for e in table.entries()} == {1}
 
 
+def test_a_file_of_tracked_rows_has_the_numbers_of_its_rows() -> None:
+    table = created(**{"row-tracking.enabled": "true"})
+    for start in (0, 4, 8):
+        table.append(rows("x", range(start, start + 4)))
+    assert table.compact(full=True) is not None
+    (entry,) = again(table).entries()
+    assert (entry.file.min_sequence_number, entry.file.max_sequence_number) == (1, 3)
+    assert (
+        again(table).to_arrow(columns=["_SEQUENCE_NUMBER"])["_SEQUENCE_NUMBER"].to_pylist()
+        == [1] * 4 + [2] * 4 + [3] * 4
+    )
+
+
 def test_nulls_in_a_column_that_became_not_null_are_reported(table: Table) -> None:
     table.append(pa.table({"part": ["a"], "v": pa.array([None], pa.int64())}))
     raw = table.schema
