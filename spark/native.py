@@ -1,25 +1,31 @@
 """Lets Spark's own Parquet reader scan exactly the files of a plan, few or many.
 
-Owns: how Spark is told the files (as paths, or as folders and the names in them) and when it may take partition columns from
-folders. Must not know: which files are wanted, filters. Source: format/spark §4.
+Owns: how Spark is told the files, the options that its reader always gets, and when it may take partition columns from folders.
+Must not know: which files are wanted, filters. Source: format/spark §4.
 
-Invariants: The frame holds the rows of all given files and of no other file, whatever else lies in their folders. A file that
-is missing is an error, and never a frame with fewer rows. A partition column comes from folders only if each of them says
-what the manifest says.
+Invariants: A frame holds the rows of all given files and of no other file, whatever else lies in their folders and whatever the
+session says about files. A file that is missing or damaged is an error, and never a frame with fewer rows. A partition column
+comes from a folder only if the folder says what the manifest says.
 """
 
 from __future__ import annotations
 
+import json
 import logging
 import re
-from collections.abc import Iterable, Sequence
-from itertools import groupby, zip_longest
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import datetime, timedelta, timezone
+from itertools import groupby
+from pathlib import Path
 from typing import Any
-from urllib.parse import unquote, urlsplit
+from urllib.parse import quote
 
+from ..core.metadata.data_file import DataFile
 from ..core.metadata.schema import TableSchema
 from ..core.places import codec_of
-from ..core.rows.partition import escape_path_name
+from ..core.rows.partition import escape_path_name, unescape_path_name
 from ..core.rows.types import INTEGER_ROOTS, Field
 from ..core.rows.values import root_of
 from ..table.scan.split import Split
@@ -28,11 +34,24 @@ from .types import spark_schema
 
 _LOG = logging.getLogger("lakelatch.spark")
 
+READ_OPTIONS = {
+    "mergeSchema": "false",
+    "ignoreCorruptFiles": "false",
+    "ignoreMissingFiles": "false",
+    "datetimeRebaseMode": "CORRECTED",
+    "int96RebaseMode": "CORRECTED",
+}
+"""What Spark's reader would otherwise take from the session: settings that leave out files, or change dates."""
 _PATHS_WITHOUT_JOB = "spark.sql.sources.parallelPartitionDiscovery.threshold"
+_NO_LOG = "spark.sql.streaming.fileStreamSink.ignoreMetadata"
+_BLOCK_SIZE = 128 << 20
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9._-]+")
-_PLAIN_VALUE = re.compile(r"[A-Za-z0-9._ +@~-]*[A-Za-z0-9]")
-_NUMBER = re.compile(r"-?[0-9]{1,19}")
+_NUMBER = re.compile(r"-?(0|[1-9][0-9]{0,18})")
 _DAY = re.compile(r"[1-9][0-9]{3}-[0-9]{2}-[0-9]{2}")
+_TIME = re.compile(_DAY.pattern + r"[T ][0-9]{2}:[0-9]{2}(:[0-9]{2}(\.([0-9]{3}){1,2})?)?")
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+_NULLS = frozenset(("", "__HIVE_DEFAULT_PARTITION__"))
+"""Names of partitions that Spark reads as null."""
 
 
 def scan_files(
@@ -42,33 +61,32 @@ def scan_files(
     schema: TableSchema,
     fields: Sequence[Field],
     options: dict[str, str],
-) -> Any:
-    """A frame over the files of splits, which Spark's reader must be able to read correctly.
+) -> Iterator[Any]:
+    """Frames over the files of splits, which Spark's reader must be able to read correctly.
+
+    The first frame has the files whose partitions Spark knows from their folders, so that it can leave out partitions, also while
+    a query runs; the second, if there is one, has the others. Dynamic pruning looks at the first part of a union alone.
 
     Args:
         root: the URL by which Spark opens the table's root, without a slash at the end.
         schema: the table's schema.
-        fields: the columns of the frame. It may have more, and in another order.
+        fields: the columns of the frames. They may have more, and in another order.
         options: options for Spark's reader: credentials.
     """
-    keys = [key for split in splits for key in split.keys]
-    base = folders_with_values(splits, schema)
-    layout = {"recursiveFileLookup": "true"} if base is None else {"basePath": f"{root}/{base}".rstrip("/")}
-
-    def reader(**more: str) -> Any:
-        # With an explicit schema, Spark does not open a file to infer one.
-        return session.read.schema(spark_schema(fields)).options(mergeSchema="false", **layout, **options, **more)
-
-    if len(keys) > paths_without_job(session) and not is_connect(session):
-        # A Connect frame looks into its folders again for each action, and would not notice that a file has gone.
-        names = sorted({key.rpartition("/")[2] for key in keys})
-        if all(map(_PLAIN_NAME.fullmatch, names)):
-            folders = sorted({key.rpartition("/")[0] for key in keys})
-            frame = reader(pathGlobFilter=names_as_glob(names)).parquet(*(f"{root}/{f}" for f in folders))
-            if _keys_of(frame, root) == set(keys):
-                return frame
-            _LOG.info("the folders of %s do not hold just the files of the plan", root)
-    return reader().parquet(*(f"{root}/{key}" for key in keys))
+    base, known, others = by_folders(splits, schema)
+    # With an explicit schema, Spark does not open a file to infer one.
+    reader = session.read.schema(spark_schema(fields)).options(**options, **READ_OPTIONS)
+    by_log = not is_connect(session) and setting(session, _NO_LOG, "false").lower() != "true"
+    if known:
+        folder = f"{root}/{base}".rstrip("/")
+        # A log has no base: from each file Spark goes up to the first folder that is no `name=value`.
+        if by_log and "=" not in folder.rpartition("/")[2]:
+            yield _logged(reader, root, known)
+        else:
+            yield _listed(reader.option("basePath", folder), root, known)
+    if others:
+        flat = reader.option("recursiveFileLookup", "true")
+        yield (_logged if by_log else _listed)(flat, root, others)
 
 
 def paths_without_job(session: Any) -> int:
@@ -77,55 +95,75 @@ def paths_without_job(session: Any) -> int:
     return int(text) if text.isdigit() else 32
 
 
-def _keys_of(frame: Any, root: str) -> set[str]:
-    """The files that Spark has found for a frame, relative to the root."""
-    prefix = urlsplit(root).path + "/"
-    return {unquote(urlsplit(url).path).removeprefix(prefix) for url in frame.inputFiles()}
+def _listed(reader: Any, root: str, splits: Sequence[Split]) -> Any:
+    return reader.parquet(*(f"{root}/{key}" for split in splits for key in split.keys))
 
 
-def names_as_glob(names: Sequence[str], start: int = 0) -> str:
-    """A pattern in Hadoop's form that matches exactly these names. What names begin with in common is written once.
+def _logged(reader: Any, root: str, splits: Sequence[Split]) -> Any:
+    """A frame over files that Spark does not list, because they stand in a log of the form that its own file sink keeps.
 
-    Args:
-        names: sorted, without duplicates, and without characters that mean something in a pattern.
-        start: what comes before this position is the same in all names, and is left out.
-
-    >>> names_as_glob(["data-1.parquet", "data-12.parquet", "x"])
-    '{data-1{.parquet,2.parquet},x}'
+    Spark reads the log when the frame is made, and never again. If it ever ignored the log, it would find the file beside it, and
+    each query would fail, because that is no Parquet file and is gone by then.
     """
-    if len(names) == 1:
-        return names[0][start:]
-    common = next(i for i, (a, b) in enumerate(zip_longest(names[0], names[-1])) if a != b)
-    groups = (list(group) for _, group in groupby(names, key=lambda name: name[common : common + 1]))
-    inside = ",".join(names_as_glob(group, common) for group in groups)
-    return f"{names[0][start:common]}{{{inside}}}"
+    with tempfile.TemporaryDirectory(prefix="lakelatch-plan-") as folder:
+        log = Path(folder, "_spark_metadata", "0")
+        log.parent.mkdir()
+        with log.open("w", encoding="ascii") as out:
+            out.write("v1")
+            for split in splits:
+                out.writelines(_log_line(root, key, file) for key, file in zip(split.keys, split.files, strict=True))
+        Path(folder, "the-log-was-ignored.parquet").write_bytes(b"-")
+        return reader.parquet(Path(folder).as_uri())
+
+
+def _log_line(root: str, key: str, file: DataFile) -> str:
+    scheme, _, path = f"{root}/{key}".partition(":")
+    entry = {
+        "path": f"{scheme}:{quote(path)}",
+        "size": file.file_size,
+        "isDir": False,
+        "modificationTime": file.creation_time or 0,
+        "blockReplication": 1,
+        "blockSize": _BLOCK_SIZE,
+        "action": "add",
+    }
+    return "\n" + json.dumps(entry)
 
 
 # ---------------------------------------------------------------------------------------------- columns out of folders
 
 
-def folders_with_values(splits: Iterable[Split], schema: TableSchema) -> str | None:
-    """The folder from which Spark may read the values of the partition columns, so that it can leave out partitions.
+def by_folders(splits: Iterable[Split], schema: TableSchema) -> tuple[str, list[Split], list[Split]]:
+    """Which splits lie in folders whose names say to Spark what the manifest says of their partitions.
 
     Returns:
-        The folder relative to the root ("" for the root itself), or None if Spark would read other values than the
-        manifest has.
+        The folder of these partitions relative to the root ("" for the root itself), their splits, and all other splits.
     """
     if not schema.partition_keys:
-        return None
+        return "", [], list(splits)
     codec = codec_of(schema)
-    bases: set[str] = set()
+    known: dict[str, list[Split]] = {}
+    others: list[Split] = []
     for path, group in groupby(sorted(splits, key=lambda s: s.partition_path), key=lambda s: s.partition_path):
         same = list(group)
-        if len({s.partition for s in same}) > 1 or not _says(path, codec.decode(same[0].partition), codec.fields):
-            return None
-        for split in same:
-            for key in split.keys:
-                base, found, rest = f"/{key}".partition(f"/{path}/")
-                if not found or "=" in base or "=" in rest:
-                    return None
-                bases.add(base.strip("/"))
-    return bases.pop() if len(bases) == 1 else None
+        bases = {_base(key, path) for split in same for key in split.keys}
+        base = bases.pop() if len(bases) == 1 else None
+        alike = len({s.partition for s in same}) == 1
+        if base is not None and alike and _says(path, codec.decode(same[0].partition), codec.fields):
+            known.setdefault(base, []).extend(same)
+        else:
+            others += same
+    if not known:
+        return "", [], others
+    files = Counter({base: sum(len(s.files) for s in found) for base, found in known.items()})
+    chosen = files.most_common(1)[0][0]
+    return chosen, known.pop(chosen), others + [split for found in known.values() for split in found]
+
+
+def _base(key: str, partition_path: str) -> str | None:
+    """The folder that holds the folders of partitions, if Spark finds just these values on the way to a file."""
+    base, found, rest = f"/{key}".partition(f"/{partition_path}/")
+    return None if not found or "=" in base or "=" in rest else base.strip("/")
 
 
 def _says(path: str, values: Sequence[Any], fields: Sequence[Field]) -> bool:
@@ -137,15 +175,26 @@ def _says(path: str, values: Sequence[Any], fields: Sequence[Field]) -> bool:
         name, _, text = part.partition("=")
         if name != field.name or escape_path_name(name) != name or not _PLAIN_NAME.fullmatch(name):
             return False
-        root = root_of(field.type)
-        if root in INTEGER_ROOTS:
-            same = bool(_NUMBER.fullmatch(text)) and int(text) == value
-        elif root == "VARCHAR":
-            same = text == value and bool(_PLAIN_VALUE.fullmatch(text))
-        elif root == "DATE":
-            same = bool(_DAY.fullmatch(text)) and text == str(value)
-        else:
-            same = False
-        if not same:
+        same = _SAME.get(root_of(field.type))
+        if same is None or value is None or text in _NULLS or not same(text, value):
             return False
     return True
+
+
+def _nanos(text: str) -> int | None:
+    """The nanoseconds since 1970 of a time without a zone that Spark reads as Python does, else None."""
+    if not _TIME.fullmatch(text):
+        return None
+    micros = (datetime.fromisoformat(f"{text}+00:00") - _EPOCH) // timedelta(microseconds=1)
+    return micros * 1000
+
+
+_SAME: dict[str, Callable[[str, Any], bool]] = {
+    **dict.fromkeys(INTEGER_ROOTS, lambda text, value: bool(_NUMBER.fullmatch(text)) and int(text) == value),
+    "BOOLEAN": lambda text, value: text == str(value).lower(),
+    "DATE": lambda text, value: bool(_DAY.fullmatch(text)) and text == str(value),
+    "DECIMAL": lambda text, value: text == f"{value:f}",
+    "TIMESTAMP": lambda text, value: _nanos(unescape_path_name(text)) == value,
+    "VARCHAR": lambda text, value: value.isprintable() and unescape_path_name(text) == value,
+}
+"""Whether Spark reads a value from text as the manifest has it, by the type's name; other types come from the files."""

@@ -231,10 +231,14 @@ class Scan:
         scans: list[tuple[Sequence[Split], Sequence[Field], MarkedScan | None]] = []
         if whole:
             scans.append((whole, self.touched, None))
-        marked = marked_scans(store, [s for s in splits if s.needs_arrow])
-        scans += [(scan.splits, (*self.touched, ROW_INDEX), scan) for scan in marked]
+        with_deleted = marked_scans(store, [s for s in splits if s.needs_arrow])
+        scans += [(scan.splits, (*self.touched, ROW_INDEX), scan) for scan in with_deleted]
         try:
-            frames = [scan_files(self.spark, root, s, self.table.schema, fields, options) for s, fields, _ in scans]
+            found = [
+                (frame, marked)
+                for s, fields, marked in scans
+                for frame in scan_files(self.spark, root, s, self.table.schema, fields, options)
+            ]
         except Exception as error:
             if root.startswith("file:"):
                 raise
@@ -243,7 +247,7 @@ class Scan:
             )  # the first line only names the Java class
             _LOG.warning("%s is read by Arrow, because Spark cannot read it: %s", store.url, said)
             return None
-        return [self._rows(frame, scan) for frame, (_, _, scan) in zip(frames, scans, strict=True)]
+        return [self._rows(frame, scan) for frame, scan in found]
 
     def _rows(self, frame: Any, marked: MarkedScan | None) -> Any:
         """The wanted rows and columns of a scan by Spark's own reader."""

@@ -21,7 +21,15 @@ SMOKE = (
     " or test_one_task_writes_all_rows_of_a_bucket or test_the_data_source_writes_and_serves_sql"
     " or test_filters_and_columns_reach_the_native_scan"
 )
-FILES = ("test_pipeline.py", "test_source_errors.py", "test_legs.py", "test_commit_safety.py", "test_compaction.py")
+FILES = (
+    "test_pipeline.py",
+    "test_reading_by_habit.py",
+    "test_settings.py",
+    "test_source_errors.py",
+    "test_legs.py",
+    "test_commit_safety.py",
+    "test_compaction.py",
+)
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(1800)]
 
 

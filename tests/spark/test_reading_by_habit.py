@@ -8,6 +8,7 @@ import io
 import json
 import shutil
 from collections.abc import Iterator
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,8 @@ import pytest
 
 import lakelatch as ll
 import lakelatch.spark as lake
-from lakelatch.spark.native import folders_with_values, names_as_glob
+from lakelatch.spark import native
+from lakelatch.spark.native import by_folders
 from lakelatch.spark.session import is_connect
 
 pytestmark = pytest.mark.spark
@@ -100,23 +102,42 @@ def test_only_files_of_the_plan_are_read(spark: Any, small: str, tmp_path: Path)
         lake.read(spark, url).collect()
 
 
+ISO = {"partition.legacy-name": "false"}
+
+
 @pytest.mark.parametrize(
-    ("kind", "values", "options", "from_folders"),
+    ("kind", "values", "options", "known"),
     [
-        (pa.int64(), [-5, 0, 2**62], {}, True),
-        (pa.string(), ["AA", "a b", "2024-01-01", "007"], {}, True),
-        (pa.string(), ["AA", None], {}, False),
-        (pa.string(), ["AA", "x/y", "100%"], {}, False),
-        (pa.string(), ["AA", "__HIVE_DEFAULT_PARTITION__"], {}, False),
-        (pa.date32(), [dt.date(2024, 7, 5), dt.date(1969, 12, 31)], {}, False),
-        (pa.date32(), [dt.date(2024, 7, 5), dt.date(1969, 12, 31)], {"partition.legacy-name": "false"}, True),
-        (pa.bool_(), [True, False], {}, False),
-        (pa.timestamp("us"), [dt.datetime(2024, 7, 5, 1)], {}, False),
+        (pa.int64(), [-5, 0, 2**62], {}, 3),
+        (pa.int16(), [-5, None], {}, 1),
+        (pa.string(), ["AA", "a b", "2024-01-01", "007", "x/y", "100%", "a:b", "Zürich", "z ", "1=2", "%41"], {}, 11),
+        (pa.string(), ["AA", None, "__HIVE_DEFAULT_PARTITION__", "", "a\nb", "a*"], {}, 2),
+        (pa.date32(), [dt.date(2024, 7, 5), dt.date(1969, 12, 31)], {}, 0),
+        (pa.date32(), [dt.date(2024, 7, 5), dt.date(1969, 12, 31), None], ISO, 2),
+        (pa.bool_(), [True, False, None], {}, 2),
+        (pa.decimal128(9, 2), [Decimal("-1.50"), Decimal("0.00"), Decimal("1234567.89"), None], {}, 3),
+        (pa.timestamp("us"), [dt.datetime(2024, 7, 5, 1), dt.datetime(1969, 12, 31, 23, 59, 59, 123456)], {}, 2),
+        (pa.timestamp("us"), [dt.datetime(2024, 7, 5, 1), dt.datetime(1969, 12, 31, 23, 59, 59, 123456)], ISO, 2),
+        (pa.timestamp("us", "UTC"), [dt.datetime(2024, 7, 5, 1, tzinfo=dt.timezone.utc)], ISO, 0),
+        (pa.float64(), [1.5, -0.0], {}, 0),
     ],
-    ids=["numbers", "texts", "null", "escaped", "hive", "legacy-dates", "dates", "booleans", "times"],
+    ids=[
+        "numbers",
+        "small",
+        "texts",
+        "odd",
+        "legacy",
+        "dates",
+        "booleans",
+        "decimals",
+        "legacy-times",
+        "times",
+        "zoned",
+        "floats",
+    ],
 )
 def test_partition_values_are_those_of_the_manifest(
-    spark: Any, tmp_path: Path, kind: Any, values: list[Any], options: dict[str, str], from_folders: bool
+    spark: Any, tmp_path: Path, kind: Any, values: list[Any], options: dict[str, str], known: int
 ) -> None:
     """G4: Spark reads a value from a folder's name only where that is the value that the manifest has."""
     url = str(tmp_path / "table")
@@ -125,23 +146,63 @@ def test_partition_values_are_those_of_the_manifest(
     for number in range(2):
         rows = pa.table({"k": pa.array(values, kind), "id": [10 * number + i for i in range(len(values))]})
         table.append(rows)
-    assert (folders_with_values(table.plan().splits, table.schema) is not None) == from_folders
+    _, from_folders, others = by_folders(table.plan().splits, table.schema)
+    assert (len(from_folders), len(others)) == (known, len(table.plan().splits) - known)
     got = lake.read(spark, url).toArrow().select(["k", "id"]).to_pylist()
     assert sorted(got, key=json_of) == sorted(table.to_arrow().to_pylist(), key=json_of)
 
 
+@pytest.mark.parametrize("odd", [None, "__HIVE_DEFAULT_PARTITION__", "a\nb"], ids=["null", "hive", "line"])
+def test_a_join_prunes_partitions_beside_an_odd_one(spark: Any, tmp_path: Path, odd: str | None) -> None:
+    """What a query learns of another table leaves out partitions, although one of them is not known by its folder."""
+    url = str(tmp_path / "facts")
+    values = [*map(str, range(8)), odd]
+    table = ll.create_table(url, pa.schema([("p", pa.string()), ("v", pa.int64())]), partition_by=["p"])
+    table.append(pa.table({"p": pa.array(values, pa.string()), "v": range(9)}))
+    days = str(tmp_path / "days")
+    spark.range(8).selectExpr("cast(id as string) as p", "id % 4 as y").write.parquet(days)
+    if is_connect(spark):
+        spark.conf.set(PATHS, "1000")
+    joined = lake.read(spark, url).join(spark.read.parquet(days).where("y = 3"), "p")
+    assert sorted(row.v for row in joined.collect()) == [3, 7]
+    assert "dynamicpruning" in plan_of(joined).lower()
+
+
+@pytest.mark.parametrize("folder", ["table", "a=1", "a b", "50%"])
+def test_the_folder_of_a_table_is_no_partition(spark: Any, tmp_path: Path, folder: str) -> None:
+    """A table lies in a folder of any name that its store takes."""
+    url = str(tmp_path / folder)
+    table = ll.create_table(url, pa.schema([("p", pa.int32()), ("id", pa.int64())]), partition_by=["p"])
+    table.append(pa.table({"p": pa.array([1, 2, None], pa.int32()), "id": [1, 2, 3]}))
+    found = lake.read(spark, url)
+    assert found.columns == ["p", "id"]
+    assert sorted((row.id, row.p) for row in found.collect()) == [(1, 1), (2, 2), (3, None)]
+
+
+def test_a_session_that_ignores_the_logs_of_sinks_reads_all_rows(spark: Any, small: str) -> None:
+    """G4: The way by which Spark learns the files can be switched off; then there is another."""
+    for switched in ("true", "false"):
+        if not is_connect(spark):
+            spark.conf.set("spark.sql.streaming.fileStreamSink.ignoreMetadata", switched)
+        frame = lake.read(spark, small)
+        assert (ids_of(frame), ids_of(frame.where("part = 2"))) == (list(range(40)), list(range(2, 40, 4)))
+    spark.conf.unset("spark.sql.streaming.fileStreamSink.ignoreMetadata")
+
+
+@pytest.mark.classic
+def test_a_log_that_is_not_believed_is_an_error(spark: Any, small: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """G4: A Spark that passes over the log would find no file of the table: never a frame without rows."""
+    monkeypatch.setattr(native, "_NO_LOG", "spark.lakelatch.no.such.setting")
+    spark.conf.set("spark.sql.streaming.fileStreamSink.ignoreMetadata", "true")
+    try:
+        with pytest.raises(Exception, match="the-log-was-ignored"):
+            lake.read(spark, small).count()
+    finally:
+        spark.conf.unset("spark.sql.streaming.fileStreamSink.ignoreMetadata")
+
+
 def json_of(row: Any) -> str:
     return json.dumps(row, default=str)
-
-
-def test_names_as_one_pattern() -> None:
-    import re
-
-    names = sorted(["data-1", "data-12", "data-2.parquet", "data", "x-1.orc", "x-1.orc2"])
-    glob = names_as_glob(names)
-    regex = re.compile(glob.replace(".", r"\.").replace("{", "(?:").replace("}", ")").replace(",", "|"))
-    assert all(regex.fullmatch(name) for name in names)
-    assert not any(regex.fullmatch(other) for other in ("dat", "data-", "data-123", "x-1", "x-1.orc23", ""))
 
 
 def test_a_filtered_query_leaves_the_frame_and_its_view_whole(spark: Any, small: str) -> None:
