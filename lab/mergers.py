@@ -24,7 +24,7 @@ from ..coordinator.history.timeline import Timeline
 from ..core.expressions.predicate import Predicate
 from ..core.metadata.data_file import ADD, EMPTY_ROW, NO_BUCKETS, DataFile, ManifestEntry
 from ..core.metadata.schema import TableSchema
-from ..core.metadata.snapshot import Snapshot
+from ..core.metadata.snapshot import OperationWord, Snapshot
 from ..table.reading.deletion import deleted_rows
 from ..table.rowlevel import append_table, run
 from ..table.rowlevel.file_change import FileChange, FileChanger
@@ -55,7 +55,7 @@ class KeyedChange:
     deletes_all: bool = False
 
     @property
-    def word(self) -> str:
+    def word(self) -> OperationWord:
         return "MERGE" if self.updates else "DELETE"
 
     @property

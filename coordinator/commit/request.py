@@ -15,7 +15,7 @@ from ...core.errors import InvalidArgument
 from ...core.metadata.change import Owner
 from ...core.metadata.data_file import IndexEntry, ManifestEntry, PartitionBucket
 from ...core.metadata.hash_index import BucketHashes
-from ...core.metadata.snapshot import CommitKind, Snapshot
+from ...core.metadata.snapshot import KINDS, OPERATIONS, CommitKind, OperationWord, Snapshot
 from .message import PendingUpload
 
 Isolation: TypeAlias = Literal["snapshot", "serializable"]
@@ -84,13 +84,13 @@ class Remarks:
     """What the snapshot says of its commit.
 
     Attributes:
-        operation: a word for it, such as `WRITE`.
+        operation: a word for it, of those that Apache Paimon can parse.
         watermark_ms: the time up to which events are complete, in milliseconds since 1970.
         properties: of the caller.
         statistics: the name of a file of statistics; None keeps those of the base.
     """
 
-    operation: str | None = None
+    operation: OperationWord | None = None
     watermark_ms: int | None = None
     properties: dict[str, str] = field(default_factory=dict)
     statistics: str | None = None
@@ -148,6 +148,11 @@ class CommitRequest:
             raise InvalidArgument("commit_user must not be empty")
         if self.identifier is not None and not 0 <= self.identifier <= IDENTIFIER_MAX:
             raise InvalidArgument(f"identifier {self.identifier} is out of range 0 … {IDENTIFIER_MAX}")
+        said = self.remarks.operation
+        if self.kind not in KINDS or (said is not None and said not in OPERATIONS):
+            raise InvalidArgument(
+                f"a commit of kind {self.kind!r} and operation {said!r}: Apache Paimon could not parse it"
+            )
         ours = [key for key in self.remarks.properties if key.startswith("lakelatch.")]
         if ours:
             raise InvalidArgument(f"property {ours[0]!r}: names that begin with 'lakelatch.' are reserved")

@@ -35,6 +35,14 @@ _MOST_REPLACED = 100
 CommitKind = Literal["APPEND", "COMPACT", "OVERWRITE", "ANALYZE"]
 KINDS = ("APPEND", "COMPACT", "OVERWRITE", "ANALYZE")
 
+OperationWord = Literal["WRITE", "OVERWRITE", "DELETE", "TRUNCATE", "UPDATE", "MERGE"]
+"""The words for an operation that lakelatch writes …"""
+OPERATIONS = (
+    *("WRITE", "OVERWRITE", "DELETE", "TRUNCATE", "UPDATE", "MERGE"),
+    *("CREATE_TABLE_AS_SELECT", "REPLACE_TABLE_AS_SELECT", "CREATE_OR_REPLACE_TABLE_AS_SELECT"),
+)
+"""… and all that Apache Paimon 2.0 can read: a snapshot with any other one cannot be parsed there (decision 87)."""
+
 
 @dataclass(frozen=True)
 class Snapshot:
@@ -85,7 +93,8 @@ class Snapshot:
         return self.properties if (self.writer_version or "").startswith(WRITER) else {}
 
     def to_json(self) -> bytes:
-        """The snapshot file's bytes, with keys in the format's order and without nulls."""
+        """The snapshot file's bytes, with keys in the format's order, without nulls and without an operation that others cannot
+        parse."""
         out: dict[str, Any] = {
             "version": self.version,
             "uuid": self.uuid,
@@ -110,7 +119,7 @@ class Snapshot:
             "statistics": self.statistics,
             "properties": self.properties or None,
             "nextRowId": self.next_row_id,
-            "operation": self.operation,
+            "operation": self.operation if self.operation in OPERATIONS else None,
         }
         return json.dumps({k: v for k, v in out.items() if v is not None}, indent=2, ensure_ascii=False).encode()
 

@@ -16,6 +16,7 @@ from itertools import count
 
 from ..errors import InvalidArgument, TableCorrupt
 from .types import (
+    UNRELEASED_ROOTS,
     ArrayType,
     DataType,
     Field,
@@ -67,9 +68,12 @@ class _Parser:
         found = _NESTED.fullmatch(text)
         if found is None:
             try:
-                return parse_atomic(text, self._where)
+                atomic = parse_atomic(text, self._where)
             except TableCorrupt as error:
                 raise InvalidArgument(error.message, next_step=_NEXT) from None
+            if atomic.root in UNRELEASED_ROOTS:
+                raise self._refused(f"{atomic.root} is in no release of Apache Paimon, which could not open the table")
+            return atomic
         if depth == _MOST_DEEP:
             raise self._refused(f"a type has more than {_MOST_DEEP} types inside each other")
         nullable = not (found["null"] or "").upper().startswith("NOT")

@@ -198,7 +198,7 @@ class _Rescaling:
                 target=lambda found: found == split.partition,
                 read_snapshot=snapshot,
                 isolation="serializable",
-                remarks=Remarks("RESCALE"),
+                remarks=Remarks("OVERWRITE"),
             )
             return self.committer.commit(request)
         except BaseException as error:

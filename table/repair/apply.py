@@ -14,6 +14,7 @@ from ...backends.store import Created, ObjectNotFound, Store
 from ...coordinator.commit.committer import Committer, new_commit_user
 from ...coordinator.commit.request import Remarks, Restoration
 from ...coordinator.commit.restored import hold
+from ...coordinator.history.announced import expires_below
 from ...coordinator.history.timeline import Timeline
 from ...coordinator.surroundings import MACHINE
 from ...core.errors import CommitConflict, StoreUnavailable
@@ -44,9 +45,28 @@ def apply_repair(store: Store, branch: str, plan: RepairPlan, *, accept_loss: bo
     for step in steps:
         if step.entries:
             _commit(timeline, step)
+        elif step.kind == "reword":
+            _reword(timeline, step)
         else:
             _mend(store, step)
     return steps
+
+
+def _reword(timeline: Timeline, step: Step) -> None:
+    """Write a snapshot or tag anew in its place, under the same identity: readers see the one or the other.
+
+    A snapshot may expire meanwhile, and must not be there again.
+    """
+    aside = f"{ASIDE}{MACHINE.wall_ms}/"
+    for (key, planned), (_, data) in zip(step.deletes, step.puts, strict=True):
+        held = _checked(timeline.store, key, planned)
+        if held is None:
+            continue
+        timeline.store.put(aside + key, held)
+        timeline.store.put(key, data)
+        number = timeline.snapshot_id_of(key)
+        if number is not None and expires_below(timeline) > number:
+            timeline.store.delete_many([key])
 
 
 def _mend(store: Store, step: Step) -> None:

@@ -9,10 +9,12 @@ where it does not decide, nothing is done.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 
 from ...backends.store import Store
 from ...coordinator.history.timeline import Timeline
+from ...core.json_text import parse_json
 from ...core.paths import BRANCH_DIR, DEFAULT_BRANCH, SCHEMA_DIR, TablePaths, version_of
 from ..verify.finding import Finding
 from ..verify.whole import Depth, verify_store
@@ -39,6 +41,7 @@ def plan_repair(store: Store, branch: str = DEFAULT_BRANCH, data: Depth = False)
     _schemas(draft)
     plan_history(draft)
     _tags(draft)
+    _words(draft)
     _hints(draft)
     plan_files(draft)
     remedies = [
@@ -95,6 +98,20 @@ def _tags(draft: Draft) -> None:
         mends = [f for f in draft.findings if f.file == key or (f.file in names and f not in draft.mended)]
         told = f"delete tag '{name}', whose state cannot be read"
         draft.add(Step("untag", told, f"tag '{name}'", deletes=((key, digest(data)),)), mends)
+
+
+def _words(draft: Draft) -> None:
+    """Snapshots and tags whose operation Apache Paimon cannot parse are written without it, which no reader needs."""
+    for finding in draft.findings:
+        data = draft.survey.bytes_of(finding.file) if finding.field == "operation" else None
+        if data is None:
+            continue
+        raw = parse_json(data)
+        word = raw.pop("operation")
+        told = f"write {finding.file} without its field 'operation', which says '{word}'"
+        again = json.dumps(raw, indent=2, ensure_ascii=False).encode()
+        step = Step("reword", told, puts=((finding.file, again),), deletes=((finding.file, digest(data)),))
+        draft.add(step, [finding])
 
 
 def _hints(draft: Draft) -> None:

@@ -14,7 +14,7 @@ from ...core.html_text import ShownAsText
 from ...core.metadata.data_file import ManifestEntry
 from ..verify.finding import Finding
 
-StepKind = Literal["restore", "retire", "cut", "untag", "hint", "drop", "bring_back", "rewrite"]
+StepKind = Literal["restore", "reword", "retire", "cut", "untag", "hint", "drop", "bring_back", "rewrite"]
 
 
 @dataclass(frozen=True)
@@ -42,15 +42,15 @@ class Step:
     """One thing that a repair does.
 
     Attributes:
-        kind: `restore` a file from a copy; `retire` snapshots from the lower end of the history, and `cut` them from its upper
-            end; `untag`; write a `hint`; `drop` files that are gone with a commit, `bring_back` files with one, or
-            `rewrite` manifests.
+        kind: `restore` a file from a copy; `reword` one that others cannot parse, in its place; `retire` snapshots from the lower
+            end of the history, and `cut` them from its upper end; `untag`; write a `hint`; `drop` files that are gone with a
+            commit, `bring_back` files with one, or `rewrite` manifests.
         told: what it does, in one sentence.
         loses: what is given up; empty if nothing is.
         creates: files that it creates, with their contents.
         puts: files that it writes, with their contents.
-        deletes: files that it deletes, in order, with the digest of what is deleted. They are copied to `lakelatch/repaired/`
-            before.
+        deletes: files that it deletes or writes anew, in order, with the digest of what is there. They are copied to
+            `lakelatch/repaired/` before.
         lost: the rows that a `drop` gives up, or that come back.
         entries: the manifest entries of these files; for a `rewrite`, of all files.
     """

@@ -17,6 +17,7 @@ import pyarrow as pa
 from ...core.expressions.names import Names
 from ...core.expressions.predicate import Predicate
 from ...core.metadata.schema import TableSchema
+from ...core.metadata.snapshot import OperationWord
 from ...core.rows.arrow import arrow_schema
 from .assignments import Assignment
 from .conditions import TARGET, Where
@@ -58,7 +59,7 @@ class Edit:
         return Edit(chosen, Assignment.of(given, schema.fields, names, columns, "set", keeps=True, zone=zone))
 
     @property
-    def word(self) -> str:
+    def word(self) -> OperationWord:
         return "DELETE" if self.assignment is None else "UPDATE"
 
     @property

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -22,6 +22,7 @@ from ...core.expressions.evaluate import condition, evaluate
 from ...core.expressions.predicate import Comparison, Predicate, bind
 from ...core.expressions.tree import Expression, references_of
 from ...core.metadata.schema import TableSchema
+from ...core.metadata.snapshot import OperationWord
 from .assignments import Assignment
 from .conditions import SOURCE, TARGET
 from .join import KeyJoin, common
@@ -78,7 +79,7 @@ class MergeRows:
     unmatched: tuple[Clause, ...] = ()
     absent_rows: tuple[Clause, ...] = ()
 
-    word = "MERGE"
+    word: ClassVar[OperationWord] = "MERGE"
     deletes_all = False
 
     @property

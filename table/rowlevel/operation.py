@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from ...core.expressions.predicate import Predicate
+from ...core.metadata.snapshot import OperationWord
 
 DELETED = -1
 """The action of a row that is deleted. Other actions are the number of an assignment, from 0."""
@@ -55,7 +56,7 @@ class Operation(Protocol):
     """
 
     @property
-    def word(self) -> str: ...
+    def word(self) -> OperationWord: ...
 
     @property
     def predicate(self) -> Predicate | None: ...

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from ...backends.store import ObjectNotFound
 from ...coordinator.history.timeline import BASE_PROPERTY, Timeline, base_of, contiguous_runs
 from ...core.metadata.schema import SCHEMA_VERSION, TableSchema, parse_schema
-from ...core.metadata.snapshot import Snapshot, parse_snapshot
+from ...core.metadata.snapshot import OPERATIONS, Snapshot, parse_snapshot
 from .finding import Finding, Findings
 
 
@@ -78,7 +78,14 @@ def read_snapshots(timeline: Timeline, ids: Sequence[int], findings: Findings) -
     for snapshot_id, snapshot in found.items():
         if snapshot.id != snapshot_id:
             findings.error(keys[snapshot_id], "id", f"says {snapshot.id}")
+        _check_operation(keys[snapshot_id], snapshot, findings)
     return found
+
+
+def _check_operation(key: str, snapshot: Snapshot, findings: Findings) -> None:
+    """Earlier versions of lakelatch wrote a word that Apache Paimon 2.0 cannot parse (decision 87)."""
+    if snapshot.operation is not None and snapshot.operation not in OPERATIONS and snapshot.own_properties:
+        findings.error(key, "operation", f"is '{snapshot.operation}': Apache Paimon from 2.0 on cannot read the file")
 
 
 def _read_tags(timeline: Timeline, findings: Findings) -> dict[str, Snapshot]:
@@ -89,8 +96,10 @@ def _read_tags(timeline: Timeline, findings: Findings) -> dict[str, Snapshot]:
     def read(name: str) -> Snapshot | None:
         return findings.attempt(folder + name, lambda: parse_snapshot(timeline.store.get(folder + name), folder + name))
 
-    found = zip(names, timeline.parallel(read, names), strict=True)
-    return {name[len(prefix) :]: snapshot for name, snapshot in found if snapshot is not None}
+    tags = {n: s for n, s in zip(names, timeline.parallel(read, names), strict=True) if s is not None}
+    for name, snapshot in tags.items():
+        _check_operation(folder + name, snapshot, findings)
+    return {name[len(prefix) :]: snapshot for name, snapshot in tags.items()}
 
 
 def _check_schema_ids(timeline: Timeline, roots: Roots, findings: Findings) -> None:

@@ -38,7 +38,7 @@ from ...coordinator.history.timeline import Timeline
 from ...core.errors import CommitConflict, InvalidArgument, LakelatchError, StoreUnavailable
 from ...core.metadata.bucket_mode import BucketMode, bucket_mode
 from ...core.metadata.data_file import PartitionBucket
-from ...core.metadata.snapshot import REPLACED, Snapshot, replaced_text
+from ...core.metadata.snapshot import REPLACED, OperationWord, Snapshot, replaced_text
 from ...core.places import codec_of
 from .new_rows import NewRows
 from .overwrites import overwrite_spec, partitions_target, refuse_outside, snapshot_read, with_partition
@@ -97,8 +97,8 @@ class Transaction:
         self._given: list[CommitMessage] = []
         self._moved: list[CommitMessage] = []
         self._replaces_whole = False
-        self._operation: str | None = None
-        self._operation_name: str | None = None
+        self._operation: OperationWord | None = None
+        self._operation_name: OperationWord | None = None
         self._updates_rows = False
         self._rows_read: RowsRead | None = None
         self._target: Callable[[list[CommitMessage]], Target] | None = None
@@ -225,7 +225,7 @@ class Transaction:
         self._updates_rows = True
         self._given.extend(messages)
 
-    def reads_rows(self, read: RowsRead, operation: str) -> None:
+    def reads_rows(self, read: RowsRead, operation: OperationWord) -> None:
         """The rows that follow were computed from rows of the table, which must not have changed until they land.
 
         Args:
@@ -264,7 +264,7 @@ class Transaction:
         self._target = lambda _: target
         self._properties = {**self._properties, REPLACED: replaced_text([codec.spec_path(spec) for spec in specs])}
 
-    def _begin(self, operation: str, read_snapshot: Snapshot | None) -> None:
+    def _begin(self, operation: OperationWord, read_snapshot: Snapshot | None) -> None:
         if self._operation is not None:
             raise InvalidArgument("a transaction is either appends or one overwrite: do not mix them")
         self._operation = operation

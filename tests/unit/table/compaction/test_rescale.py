@@ -10,6 +10,7 @@ from unit.table.compaction.test_compact_keys import again, batch, created, level
 import lakelatch as ll
 from lakelatch.core.errors import CommitConflict, InvalidArgument, Unsupported
 from lakelatch.core.metadata.schema import new_schema
+from lakelatch.core.metadata.snapshot import OPERATIONS
 from lakelatch.table.compaction import rescale as rescaling
 from lakelatch.table.table import Table
 
@@ -51,6 +52,7 @@ def test_every_partition_has_the_new_number_of_buckets() -> None:
     assert len(table.rescale("part = 'a'")) == 1
     assert buckets(table) == {3: {0, 1, 2}, 4: {0, 1, 2, 3}}
     assert len(table.rescale()) == 1 and table.rescale() == []
+    assert {s.operation for s in table.snapshots()} <= set(OPERATIONS), "decision 87"
     assert buckets(table) == {3: {0, 1, 2}} and values(table) == before | {("a", 1): 1}
     assert table.verify("all", data=True) == []
 

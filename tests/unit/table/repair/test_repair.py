@@ -380,3 +380,61 @@ def test_a_plan_in_json(sound: Path, tmp_path: Path) -> None:
     assert step["partitions"][0]["rows"] == 2
     assert told["findings"][0]["steps"] == [0]
     assert replace(plan_repair(LocalStore(str(root))), steps=()).to_dict()["steps"] == []
+
+
+def reworded(url: str) -> Any:
+    """A table with a snapshot, its tag and its branch, as an earlier version left them after `rescale`."""
+    table = ll.create_table(url, pa.schema([("v", pa.int64())]))
+    for value in (1, 2, 3):
+        table.append(pa.table({"v": [value]}))
+    table.create_tag("kept", snapshot=2)
+    table.committer.settle()
+    for key in ("snapshot/snapshot-2", "tag/tag-kept"):
+        table.store.put(key, table.store.get(key).replace(b'"WRITE"', b'"RESCALE"'))
+    return table
+
+
+def test_a_word_that_others_cannot_parse_is_taken_out_in_its_place() -> None:
+    """The snapshots stay what they are, also for a writer that is at work and an identity that is looked up."""
+    url = f"memory://repair-{next(COUNTER)}/t"
+    table = reworded(url)
+    warm = ll.open_table(url)
+    warm.append(pa.table({"v": [4]}), commit_user="etl", identifier=1)
+    found = table.verify("all")
+    assert [(f.severity, f.file, f.field) for f in found] == [
+        ("error", key, "operation") for key in ("snapshot/snapshot-2", "tag/tag-kept")
+    ]
+    assert rows_of(url) == [(1,), (2,), (3,), (4,)] and ll.open_table(url).at(snapshot=2).to_arrow().num_rows == 2
+    identity, plan = table.timeline.snapshot(2).identity, plan_repair(table.store)
+    assert not any(step.loses for step in plan.steps) and plan.steps[0].to_dict()["kind"] == "reword"
+    assert apply_repair(table.store, "main", plan) == plan.steps
+    assert table.verify("all") == [] and plan_repair(table.store).steps == ()
+    assert table.timeline.snapshot(2).identity == identity == table.timeline.tag("kept").identity
+    for key in ("snapshot/snapshot-2", "tag/tag-kept"):
+        assert b"operation" not in table.store.get(key)
+    assert sorted(i.key.split("/", 3)[3] for i in table.store.list(ASIDE)) == ["snapshot/snapshot-2", "tag/tag-kept"]
+    warm.append(pa.table({"v": [5]}))
+    assert ll.open_table(url).append(pa.table({"v": [4]}), commit_user="etl", identifier=1).replayed
+    assert ll.open_table(url).verify("all", data=True) == []
+
+
+def test_a_word_is_not_taken_out_of_what_has_changed_or_expired_meanwhile() -> None:
+    url = f"memory://repair-{next(COUNTER)}/t"
+    table = reworded(url)
+    plan, key = plan_repair(table.store), "snapshot/snapshot-2"
+    held = table.store.get(key)
+    table.store.put(key, held + b" ")
+    with pytest.raises(CommitConflict, match="has changed since the repair was planned"):
+        apply_repair(table.store, "main", plan)
+    table.store.put(key, held)
+    table.store.put("snapshot/EARLIEST", b"3")  # an expiry goes on at this moment
+    apply_repair(table.store, "main", plan)
+    assert table.timeline.snapshot_ids() == [1, 3]
+    assert b"RESCALE" not in table.store.get("tag/tag-kept")
+
+
+def test_a_word_of_another_engine_is_its_own_affair() -> None:
+    table = reworded(f"memory://repair-{next(COUNTER)}/t")
+    for key in ("snapshot/snapshot-2", "tag/tag-kept"):
+        table.store.put(key, table.store.get(key).replace(b'"lakelatch-', b'"paimon-'))
+    assert not any(finding.field == "operation" for finding in table.verify("all"))
