@@ -7,10 +7,11 @@ Source: format/snapshot §1. Invariant: Only keys that were checked against the 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable
 
 from ..core.places import is_external, plain_url, scheme_of
-from .registry import open_beside
+from .registry import first_alias, open_beside
 from .store import Store
 
 
@@ -22,6 +23,18 @@ def location_of(store: Store) -> str:
     'file:/data/lake'
     """
     return absolute(fixed_url(store)).rstrip("/")
+
+
+def place_of(store: Store) -> str:
+    """The URL of a store, in one spelling: links to a folder of this machine are followed, and `s3a` is `s3`.
+
+    >>> from .memory import MemoryStore
+    >>> place_of(MemoryStore("memory://doctest/t"))
+    'memory://doctest/t'
+    """
+    location = location_of(store)
+    scheme, _, path = location.partition(":")
+    return f"{first_alias(scheme)}:{os.path.realpath(path) if scheme == 'file' else path}"
 
 
 def fixed_url(store: Store) -> str:

@@ -98,10 +98,20 @@ def open_beside(store: Store, url: str | PathLike[str]) -> Store:
     sibling = getattr(store, "sibling", None)
     url = url_text(url)
     one, other = scheme_of(store.url), scheme_of(url)
-    if sibling is not None and _ADAPTERS.get(one, one) == _ADAPTERS.get(other, other):
+    if sibling is not None and first_alias(one) == first_alias(other):
         found: Store = sibling(url)
         return found
     return open_store(url)
+
+
+def first_alias(scheme: str) -> str:
+    """The first of the schemes that mean the same store.
+
+    >>> first_alias("s3a"), first_alias("other")
+    ('s3', 'other')
+    """
+    adapter = _ADAPTERS.get(scheme)
+    return next((name for name, one in _ADAPTERS.items() if one == adapter), scheme)
 
 
 def _from_others(scheme: str) -> Callable[[str, dict[str, Any]], Store]:

@@ -46,6 +46,9 @@ def register(commands: Commands) -> None:
         commands, "recover", recover, about,
         "lakelatch recover s3://lake/flights\nlakelatch recover /var/lib/etl/journal.jsonl --apply",
     )  # fmt: skip
+    parser.add_argument(
+        "--table", metavar="URL", help="of a journal, only the commits to this table; it may have been renamed"
+    )
     parser.add_argument("--apply", action="store_true", help="carry it out; without it, only report what would be done")
     _add_gone(parser)
 
@@ -79,14 +82,12 @@ def resolve(args: argparse.Namespace, output: Output) -> int:
 def _from_journals(args: argparse.Namespace, table: Table, meant: Any) -> list[RecoveredCommit]:
     """The commits in the journals: in the one that was named, else in the user's own and in the table's."""
     from ..coordinator.journal.file_journal import FileJournal
-    from ..coordinator.journal.lines import OBJECT, address_of, is_address_of
+    from ..coordinator.journal.lines import OBJECT
     from ..coordinator.journal.object_journal import ObjectJournal
     from ..coordinator.recovery.recover import recover as run
 
-    address = address_of(table.url)
-
     def only(commit: RecoveredCommit) -> bool:
-        return commit.branch == args.branch and is_address_of(commit.table, address) and bool(meant(commit))
+        return commit.branch == args.branch and bool(meant(commit))
 
     path = journal_path(args.journal)
     if args.journal not in (None, OBJECT) and not path.is_file():
@@ -97,7 +98,7 @@ def _from_journals(args: argparse.Namespace, table: Table, meant: Any) -> list[R
     elif path.is_file():
         sources.append(FileJournal(path))
     settings = {"storage_options": storage_options_of(args), "writers_are_gone": args.writers_are_gone, "clean": False}
-    found = [commit for source in sources for commit in run(source, only=only, **settings).commits]
+    found = [commit for source in sources for commit in run(source, table=table.url, only=only, **settings).commits]
     return list({commit.commit: commit for commit in found}.values())
 
 
@@ -132,7 +133,8 @@ def recover(args: argparse.Namespace, output: Output) -> int:
     from ..coordinator.recovery.recover import recover as run
 
     options = storage_options_of(args)
-    found = run(args.url, storage_options=options, dry_run=not args.apply, writers_are_gone=args.writers_are_gone)
+    settings = {"storage_options": options, "dry_run": not args.apply, "writers_are_gone": args.writers_are_gone}
+    found = run(args.url, table=args.table, **settings)
     _print(found.commits, output)
     files = sum(len(commit.cleaned) for commit in found.commits)
     if files:

@@ -11,6 +11,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 from ..core import options as opt
 from ..core.errors import InvalidArgument, LakelatchError, StoreUnavailable, TableExists, TableNotFound, Unsupported
@@ -100,6 +101,7 @@ def create_table(
     from ..coordinator.schema_commit import create_first_schema
     from ..core.metadata.key_checks import check_keyed
     from ..core.metadata.schema import new_schema
+    from ..core.metadata.table_identity import with_identity
     from ..core.option_names import check_option_name
     from ..core.rows.arrow import from_arrow_schema
 
@@ -116,7 +118,8 @@ def create_table(
     )
     check_keyed(made)
     store = open_store(url, storage_options)
-    if not create_first_schema(store, TablePaths().schema(made.id), made.to_json()) and not exist_ok:
+    first_schema = with_identity(made.to_json(), uuid4())
+    if not create_first_schema(store, TablePaths().schema(made.id), first_schema) and not exist_ok:
         raise TableExists(f"there is a table at {store.url}")
     return _open(store, DEFAULT_BRANCH, journal)
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 
 from ...backends.deadline import answered_within
-from ...backends.elsewhere import fixed_url
+from ...backends.elsewhere import fixed_url, place_of
 from ...backends.metered import MeteredStore
 from ...backends.probe import PROBED, probe
 from ...backends.store import ObjectNotFound, Store
@@ -21,6 +21,7 @@ from ...core.errors import ERRORS, CommitConflict, LakelatchError, OutcomeUnknow
 from ...core.metadata.data_file import DELETE
 from ...core.metadata.schema import TableSchema
 from ...core.metadata.snapshot import Snapshot
+from ...core.metadata.table_identity import identity_of
 from ...core.paths import TablePaths
 from ...core.places import FileKeys, codec_of
 from ...core.side_effects import check_side_effects
@@ -84,7 +85,8 @@ class Committer:
         first_schema: bytes | None = None,
     ) -> None:
         self.store, self.paths, self.schema, self._around = store, paths, schema, around
-        self._first_schema = first_schema
+        self._first_schema, self._table_id = first_schema, identity_of(first_schema)
+        self._home = f"{self._table_id} at {place_of(store)}"
         self.journal: Journal = journal if journal is not None else MemoryJournal()
         self._policy = RetryPolicy.from_options(schema.options)
         self._knows = Knowledge(around, schema)
@@ -209,14 +211,14 @@ class Committer:
             settler=settler,
             knows=self._knows,
             warm=self._knows.newest.get(),
-            group=Group(request, name, self.schema, self._around, rides, crowded),
+            group=Group(request, name, self.schema, self._around, self._home, rides, crowded),
         )
 
     def _driver(self, run: CommitRun, name: str, journal: Journal, seen: Watch) -> Driver:
         address, branch = address_of(fixed_url(self.store)), self.paths.branch
         return Driver(
             run=run,
-            journal=BoundJournal(journal, name, address, self._around, branch),
+            journal=BoundJournal(journal, name, address, self._around, branch, self._table_id),
             policy=self._policy,
             pool=self._pool,
             aside=self._aside,

@@ -83,6 +83,7 @@ class Group:
 
     Attributes:
         request: the commit; `commit`: its id, which the names of its files contain.
+        table: identity and place of the table, as in the intents that it registers and carries.
         allowed: it may ride and carry.
         crowded: other writers are committing, so the known base is probably outdated, and it is worth looking for riders.
         intent: its intent that may still be carried; None if there is none.
@@ -96,6 +97,7 @@ class Group:
     commit: str
     schema: TableSchema
     around: Surroundings
+    table: str = ""
     allowed: bool = False
     crowded: bool = False
     intent: Intent | None = None
@@ -143,7 +145,8 @@ class Group:
         lines = delta.own_lines
         rows = sum(entry.file.row_count for entry in delta.entries)
         user = name_of(request.commit_user)
-        made = Intent(self.commit, user, request.identifier, base, self.schema.id, self.schema.bucket, rows, lines)
+        of_schema = self.schema.id, self.schema.bucket
+        made = Intent(self.commit, user, request.identifier, base, *of_schema, rows, lines, self.table)
         self.intent, self.asked = made, True
         names = tuple(line.file_name for line in lines)
         return ev.IntentPrepared(base, made.file_name, names, made.to_json().decode())
@@ -167,7 +170,8 @@ class Group:
         Args:
             prepare: what a leader needs besides; runs while it reads the intents.
         """
-        leader = Leader(base, self.commit, self.request.commit_user, self.schema.id, self.schema.bucket)
+        of_schema = self.schema.id, self.schema.bucket
+        leader = Leader(base, self.commit, self.request.commit_user, *of_schema, self.table)
         files = shelf.waiting(timeline, leader, self.around.wall_ms)
         rank = self._rank(files, leader) if effect.waits else 0
         self.riders = ()

@@ -53,6 +53,7 @@ class Intent:
         schema_id, buckets: the schema that its files were written with, and their number of buckets.
         rows: the number of rows in its files.
         manifests: its manifests, as a manifest list names them.
+        table: identity and place of the table that it was registered in; empty in intents of older versions.
 
     >>> Intent("c1", "etl", 7, SnapshotRef(4, "u4"), 0, -1, 10, ()).ids
     (5, 6)
@@ -66,6 +67,7 @@ class Intent:
     buckets: int
     rows: int
     manifests: tuple[ManifestFile, ...]
+    table: str = ""
 
     @property
     def ids(self) -> tuple[int, int]:
@@ -91,6 +93,7 @@ class Intent:
             "schema": self.schema_id,
             "buckets": self.buckets,
             "rows": self.rows,
+            "table": self.table,
             "manifests": base64.b64encode(encode_manifest_list(self.manifests, compression="none")).decode(),
         }
         return json.dumps(raw, separators=(",", ":"), ensure_ascii=False).encode()
@@ -129,6 +132,7 @@ def parse_intent(data: bytes, where: str) -> Intent:
             _typed(raw, "buckets", int),
             _count(raw, "rows"),
             tuple(decode_manifest_list(base64.b64decode(_typed(raw, "manifests", str), validate=True), where)),
+            _typed({"table": "", **raw}, "table", str),
         )
     except (ValueError, TypeError, KeyError, binascii.Error) as error:
         raise TableCorrupt(f"{where} is not an intent: {error!r}") from error
@@ -171,6 +175,7 @@ class Leader:
         base: the snapshot that it builds on.
         commit, user: its own id, and its commit user.
         schema_id, buckets: the schema and the number of buckets of its own files.
+        table: identity and place of its table.
     """
 
     base: Snapshot
@@ -178,6 +183,7 @@ class Leader:
     user: str
     schema_id: int
     buckets: int
+    table: str = ""
 
     def near(self, first_id: int) -> bool:
         """Whether an intent with this first id could hold for the leader's snapshot."""
@@ -188,7 +194,8 @@ class Leader:
 
         An intent rides only where nothing but the leader's base has to be known to see that it has not landed: it was registered
         on this base, or on the one that this base names. Above a snapshot of another engine, which names none, it must have been
-        registered on this base. Rows of one user land in the order of their identifiers (G3), so of two intents one waits.
+        registered on this base. Rows of one user land in the order of their identifiers (G3), so of two intents one waits. An
+        intent that came with a copy of its table has no place here, although the copy has its base (decision 94).
         """
         taken = carried_by(self.base)
         last: dict[str, int] = {}
@@ -205,6 +212,7 @@ class Leader:
                 self.near(intent.ids[0])
                 and self._stands(intent)
                 and (intent.schema_id, intent.buckets) == (self.schema_id, self.buckets)
+                and intent.table == self.table
                 and intent.commit not in landed
                 and not (intent.identifier is not None and intent.identifier <= last.get(intent.user, -1))
                 and intent.commit != self.commit

@@ -37,6 +37,7 @@ class Entry:
         commit: the id of the commit's run, unique in the journal.
         table: URL of the table; an absolute path where it is local.
         at_ms: wall clock, milliseconds since 1970.
+        table_id: the identity of the table, which its copies do not share; empty in entries of older versions.
     """
 
     commit: str
@@ -44,9 +45,11 @@ class Entry:
     at_ms: int
     event: Event
     branch: str = DEFAULT_BRANCH
+    table_id: str = ""
 
     def to_json(self) -> dict[str, Any]:
         head = {"commit": self.commit, "table": self.table, "branch": self.branch, "at_ms": self.at_ms}
+        head |= {"table_id": self.table_id} if self.table_id else {}
         return {**head, **event_json(self.event)}
 
 
@@ -107,8 +110,10 @@ class BoundJournal:
         table: str,
         around: Surroundings = MACHINE,
         branch: str = DEFAULT_BRANCH,
+        table_id: str = "",
     ) -> None:
-        self._journal, self._commit, self._table, self._around, self._branch = journal, commit, table, around, branch
+        self._journal, self._commit, self._around = journal, commit, around
+        self._table, self._branch, self._table_id = table, branch, table_id
         self._failure: StoreUnavailable | None = None
         self._prepared = False
         """Whether the journal holds a snapshot that may still be sent."""
@@ -126,7 +131,7 @@ class BoundJournal:
         gives_up = isinstance(event, ev.IntentRefused)
         gives_up |= self._prepared and isinstance(event, (ev.BaseAged, ev.UploadFailed))
         decisive = prepares or asks or gives_up
-        entry = Entry(self._commit, self._table, self._around.wall_ms, event, self._branch)
+        entry = Entry(self._commit, self._table, self._around.wall_ms, event, self._branch, self._table_id)
         kept: PutOutcome | None
         try:
             if self._failure is not None:
@@ -245,12 +250,11 @@ def read_lines(lines: Iterable[bytes], name: str, commit: str | None = None) -> 
         try:
             raw = parse_json(line)
             event = event_from_json(raw)
-            entry = Entry(raw["commit"], raw["table"], raw["at_ms"], event, raw.get("branch", DEFAULT_BRANCH))
-            if type(entry.at_ms) is not int or {str} != {
-                type(one) for one in (entry.commit, entry.table, entry.branch)
-            }:
-                raise TypeError("its commit, table or branch is no text, or its at_ms no number")
-            yield entry
+            names = raw["commit"], raw["table"], raw.get("branch", DEFAULT_BRANCH), raw.get("table_id", "")
+            if type(raw["at_ms"]) is not int or {str} != set(map(type, names)):
+                raise TypeError("its commit, table, branch or table_id is no text, or its at_ms no number")
+            commit_id, table, branch, table_id = names
+            yield Entry(commit_id, table, raw["at_ms"], event, branch, table_id)
         except (ValueError, KeyError, TypeError) as error:
             if not _is_cut_off(line, error):
                 yield Damage(f"{name}: line {number}", repr(error), commit)

@@ -43,7 +43,7 @@ class ObjectJournal(SharedJournal):
 
     def __init__(self, store: Store) -> None:
         super().__init__()
-        self._store = store
+        self.store = store
         self._read: dict[str, int] = {}
         """Commit -> the object that `lines` found last."""
 
@@ -52,7 +52,7 @@ class ObjectJournal(SharedJournal):
         for commit, number in sorted(self._newest().items()):
             key = _key(commit, number)
             try:
-                found += read_lines(self._store.get(key).split(b"\n"), key, commit)
+                found += read_lines(self.store.get(key).split(b"\n"), key, commit)
             except ObjectNotFound:
                 continue  # concluded since it was listed
             self._read[commit] = number
@@ -61,7 +61,7 @@ class ObjectJournal(SharedJournal):
     def _newest(self) -> dict[str, int]:
         """Commit -> the number of its newest object; an object without its predecessor is left over from a conclusion."""
         found: dict[str, set[int]] = {}
-        for info in self._store.list(FOLDER):
+        for info in self.store.list(FOLDER):
             commit, _, written = info.key[len(FOLDER) :].removesuffix(_SUFFIX).rpartition("-")
             number = number_in(written)
             if commit and number is not None and info.key.endswith(_SUFFIX):
@@ -75,7 +75,7 @@ class ObjectJournal(SharedJournal):
     def _claim(self, name: str, commit: OpenCommit) -> PutOutcome:
         commit.position += 1
         key, data = _key(name, commit.position), b"\n".join(commit.lines)
-        answer = self._store.put_if_absent(key, data)
+        answer = self.store.put_if_absent(key, data)
         commit.in_doubt |= not isinstance(answer, Created)
         try:
             return self._kept(key, data, answer)
@@ -88,12 +88,12 @@ class ObjectJournal(SharedJournal):
             held = data if isinstance(answer, Created) else self._held(key)
             if held is not None:
                 return Created() if held == data else AlreadyThere()
-            answer = self._store.put_if_absent(key, data)
+            answer = self.store.put_if_absent(key, data)
         return Unknown(f"{key} neither exists nor was created")
 
     def _held(self, key: str) -> bytes | None:
         try:
-            return self._store.get(key)
+            return self.store.get(key)
         except ObjectNotFound:
             return None
 
@@ -101,11 +101,11 @@ class ObjectJournal(SharedJournal):
         name, newest = said.commit, self._read[said.commit]
         data = b"\n".join(line_of(entry) for entry in (*so_far, said))
         if isinstance(said.event, ev.CommitResolved):
-            self._store.put(_key(name, newest), data)  # over the mark's object: its writer creates no more objects
+            self.store.put(_key(name, newest), data)  # over the mark's object: its writer creates no more objects
             return
-        self._store.put_if_absent(_key(name, newest + 1), data)
+        self.store.put_if_absent(_key(name, newest + 1), data)
         if self._held(_key(name, newest)) is None:
-            self._store.delete_many([_key(name, newest + 1)])  # its writer concluded it meanwhile
+            self.store.delete_many([_key(name, newest + 1)])  # its writer concluded it meanwhile
 
     def conclude(self, commit: str) -> None:
         with self._lock:
@@ -114,12 +114,12 @@ class ObjectJournal(SharedJournal):
             return  # the process that took it over reports how it ended; a later recovery must find that instead
         keys = [_key(commit, number) for number in range(1, max(known.position, read) + 1)]
         if known.in_doubt:
-            self._store.put(keys[-1], b"\n".join(known.lines))
+            self.store.put(keys[-1], b"\n".join(known.lines))
             return
         # The newest object last: an older one alone would report less than was known.
         for part in (keys[:-1], keys[-1:]):
             if part:
-                self._store.delete_many(part)
+                self.store.delete_many(part)
 
 
 def _key(commit: str, number: int) -> str:

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ...backends.store import AlreadyThere, PutOutcome, Unknown
 from ...backends.threads import forked_lock
@@ -105,7 +105,7 @@ class SharedJournal(ABC):
             LakelatchError: the journal did not keep it.
         """
         last = so_far[-1]
-        self._add(so_far, Entry(last.commit, last.table, at_ms, event, last.branch))
+        self._add(so_far, replace(last, at_ms=at_ms, event=event))
 
     def conclude(self, commit: str) -> None:
         """See `Journal`."""

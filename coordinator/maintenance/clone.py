@@ -1,9 +1,10 @@
-"""Clones a whole table: a copy of all of its files at another URL, with the same history.
+"""Clones a whole table: a copy of its files at another URL, with the same history and an identity of its own.
 
-Owns: `plan_clone`, `ClonePlan`, `apply_clone`. Must not know: rows, what the files hold. Source: decision 66; H10, H21.
+Owns: `plan_clone`, `ClonePlan`, `apply_clone`. Must not know: rows, what the files hold. Source: decisions 66, 94; H10, H21.
 Invariants: snapshots are listed before the files that they name, so that each one of the plan has all of its files in the plan.
 They are written after those files, and schema 0 last of all, by one atomic create: until then the copy is no table. Snapshots and
-tags that were being deleted meanwhile are left out. If a file could not be copied any more, the copy is planned again.
+tags that were being deleted meanwhile are left out, and so is what belongs to running processes: their intents and journals. If
+a file could not be copied any more, and a root needs it, the copy is planned again.
 """
 
 from __future__ import annotations
@@ -16,9 +17,18 @@ from typing import Any
 from ...backends.folders import copy
 from ...backends.store import Created, ObjectInfo, ObjectNotFound, Store
 from ...core import options as opt
-from ...core.errors import InvalidArgument, RetriesExhausted, StoreUnavailable, TableExists, Unsupported, missing
+from ...core.errors import (
+    InvalidArgument,
+    RetriesExhausted,
+    StoreUnavailable,
+    TableCorrupt,
+    TableExists,
+    Unsupported,
+    missing,
+)
 from ...core.html_text import ShownAsText
 from ...core.metadata.schema import TableSchema
+from ...core.metadata.table_identity import with_identity, without_identity
 from ...core.paths import (
     BRANCH_DIR,
     CHANGELOG_DIR,
@@ -32,14 +42,20 @@ from ...core.paths import (
 from ...core.places import named_locations, referenced_locations
 from ..history.parallel import READ_THREADS
 from ..history.timeline import Timeline
-from ..surroundings import MACHINE
+from ..intents.shelf import FOLDER as INTENTS
+from ..journal.object_journal import FOLDER as JOURNAL
+from ..surroundings import MACHINE, Surroundings
 from .deletion import Progress
 from .drop import METADATA, is_own
+from .reachable import Candidates, Reach
+from .roots import root_of
 
 _ROOT_DIRS = f"(?:{SNAPSHOT_DIR}|{TAG_DIR}|{CHANGELOG_DIR}|{CONSUMER_DIR}|{SCHEMA_DIR})"
 _ROOT = re.compile(rf"^(?:{BRANCH_DIR}/branch-[^/]+/)?{_ROOT_DIRS}/[^./][^/]*$")
 _SNAPSHOT = re.compile(rf"^(?:{BRANCH_DIR}/branch-(?P<branch>[^/]+)/)?{SNAPSHOT_DIR}/snapshot-\d+$")
-_TEMPORARY = re.compile(r"(?:^|/)\.[^/]+\.tmp$")
+_SCHEMA_0 = re.compile(rf"^(?:{BRANCH_DIR}/branch-[^/]+/)?{TablePaths().schema(0)}$")
+_STAYS = re.compile(rf"(?:^|/)(?:\.[^/]+\.tmp$|{INTENTS}|{JOURNAL})")
+"""Temporary files, and the intents and journals of processes that write to the table that is cloned."""
 _FIRST = TablePaths().schema(0)
 _LATEST = "LATEST"
 _ROUNDS = 5
@@ -103,7 +119,7 @@ def plan_clone(timeline: Timeline, schema: TableSchema, target: Store) -> CloneP
     store, directory = timeline.store, schema.options.get(opt.DATA_FILE_DIRECTORY)
     for _ in range(_ROUNDS):
         listed = [info.key for info in store.list("") if _ROOT.match(info.key)]  # before the files that they name
-        every = {i.key: i for i in store.list("") if is_own(i.key, directory) and not _TEMPORARY.search(i.key)}
+        every = {i.key: i for i in store.list("") if is_own(i.key, directory) and not _STAYS.search(i.key)}
         if all(key in every for key in listed):
             break
     else:
@@ -136,13 +152,13 @@ def check_target(store: Store, schema: TableSchema, target: Store, made: Callabl
         InvalidArgument: there are other files, or the target lies within the table.
     """
     try:
-        first = made(store.get(_FIRST))
+        first = without_identity(made(store.get(_FIRST)))
     except ObjectNotFound:
         raise missing(_FIRST) from None
     directory = schema.options.get(opt.DATA_FILE_DIRECTORY)
     made_by_writers, doubtful = _written_below(directory), list[str]()
     for info in target.list(""):
-        if info.key == _FIRST and target.get(_FIRST) != first:
+        if info.key == _FIRST and without_identity(target.get(_FIRST)) != first:
             raise TableExists(f"there is another table at {target.url}", next_step="choose another URL")
         if info.key == _FIRST:
             raise TableExists(f"{target.url} has been cloned already", next_step="drop it first, to clone it again")
@@ -173,7 +189,13 @@ def remove_leftovers(target: Store, wanted: Container[str]) -> None:
     target.delete_many([key for key in there if key not in wanted])
 
 
-def apply_clone(timeline: Timeline, schema: TableSchema, target: Store, progress: Progress | None = None) -> ClonePlan:
+def apply_clone(
+    timeline: Timeline,
+    schema: TableSchema,
+    target: Store,
+    progress: Progress | None = None,
+    around: Surroundings = MACHINE,
+) -> ClonePlan:
     """Clone the table.
 
     Returns:
@@ -187,22 +209,25 @@ def apply_clone(timeline: Timeline, schema: TableSchema, target: Store, progress
     store = timeline.store
     for _ in range(_ROUNDS):
         plan = plan_clone(timeline, schema, target)
-        held = _read(store, plan.roots)
+        held = _read(store, plan.roots, around)
         there = {info.key: info.size for info in target.list("")}
-        gone = _copied(store, target, [i for i in plan.files if there.get(i.key) != i.size], len(plan.files), progress)
-        kept = _kept(timeline, held) if held is not None and not gone else None
-        if kept is not None:
+        todo = [info for info in plan.files if there.get(info.key) != info.size]
+        gone = _copied(store, target, todo, len(plan.files), progress, around)
+        kept = _kept(timeline, held) if held is not None else None
+        if kept is not None and not (gone and _need(timeline, schema, kept, frozenset(gone))):
             break
     else:
         raise _moving(store)
     wanted = {info.key for info in plan.files} | kept.keys()
     remove_leftovers(target, wanted)
+    kept |= {key: with_identity(data, around.new_uuid(), key) for key, data in kept.items() if _SCHEMA_0.match(key)}
     first = kept.pop(_FIRST)
-    _write(target, kept)
+    _write(target, kept, around)
     made = target.put_if_absent(_FIRST, first)
     if not isinstance(made, Created) and not holds(target, first):
         raise StoreUnavailable(f"it is not known whether the table at {target.url} was made", next_step="run it again")
-    return replace(plan, roots=tuple(info for info in plan.roots if info.key == _FIRST or info.key in kept))
+    roots = tuple(info for info in plan.roots if info.key == _FIRST or info.key in kept)
+    return replace(plan, files=tuple(info for info in plan.files if info.key not in gone), roots=roots)
 
 
 def holds(target: Store, first: bytes) -> bool:
@@ -234,7 +259,18 @@ def _kept(timeline: Timeline, held: Mapping[str, bytes]) -> dict[str, bytes] | N
     return kept if _FIRST in kept else None
 
 
-def _read(store: Store, roots: Sequence[ObjectInfo]) -> dict[str, bytes] | None:
+def _need(timeline: Timeline, schema: TableSchema, kept: Mapping[str, bytes], gone: frozenset[str]) -> bool:
+    """Whether one of these roots needs a file that could not be copied. Writers that lose a race delete what they wrote."""
+    found = [root_of(ObjectInfo(key, len(data), 0), data) for key, data in kept.items()]
+    roots, reach = [root for root in found if root is not None], Reach(timeline, schema, identities=True)
+    try:
+        named = reach.kept_by(roots)
+        return any(gone & one.keys for one in named) or bool(reach.usage(Candidates(gone)).live(named))
+    except TableCorrupt:
+        return True  # what they name is being deleted
+
+
+def _read(store: Store, roots: Sequence[ObjectInfo], around: Surroundings) -> dict[str, bytes] | None:
     """The bytes of the roots, which are small; None if one has disappeared. Hints are written anew."""
 
     def one(key: str) -> bytes | None:
@@ -244,17 +280,17 @@ def _read(store: Store, roots: Sequence[ObjectInfo]) -> dict[str, bytes] | None:
             return None
 
     keys = [info.key for info in roots if not info.key.endswith(f"/{_LATEST}")]
-    with MACHINE.executor(READ_THREADS, "lakelatch-clone") as pool:
+    with around.executor(READ_THREADS, "lakelatch-clone") as pool:
         found = dict(zip(keys, pool.map(one, keys), strict=True))
     held = {key: data for key, data in found.items() if data is not None}
     return held if len(held) == len(keys) else None
 
 
-def _write(target: Store, held: Mapping[str, bytes]) -> None:
+def _write(target: Store, held: Mapping[str, bytes], around: Surroundings) -> None:
     """Write the roots, schemas last, and LATEST."""
     timeline = Timeline(target, TablePaths())
     newest = max((number for key in held if (number := timeline.snapshot_id_of(key)) is not None), default=None)
-    with MACHINE.executor(READ_THREADS, "lakelatch-clone") as pool:
+    with around.executor(READ_THREADS, "lakelatch-clone") as pool:
         for schemas in (False, True):
             keys = [key for key in held if (f"{SCHEMA_DIR}/" in key) == schemas]
             list(pool.map(lambda key: target.put(key, held[key]), keys))
@@ -263,7 +299,12 @@ def _write(target: Store, held: Mapping[str, bytes]) -> None:
 
 
 def _copied(
-    store: Store, target: Store, todo: Sequence[ObjectInfo], total: int, progress: Progress | None
+    store: Store,
+    target: Store,
+    todo: Sequence[ObjectInfo],
+    total: int,
+    progress: Progress | None,
+    around: Surroundings,
 ) -> list[str]:
     """Copy files, several at a time. Returns the keys of those that no longer exist."""
 
@@ -275,7 +316,7 @@ def _copied(
         return None
 
     gone = []
-    with MACHINE.executor(READ_THREADS, "lakelatch-clone") as pool:
+    with around.executor(READ_THREADS, "lakelatch-clone") as pool:
         for done, missing in enumerate(pool.map(one, todo), start=1):
             gone += [missing] if missing is not None else []
             if progress is not None:

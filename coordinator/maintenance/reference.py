@@ -30,6 +30,7 @@ from ...core.metadata.data_file import ADD, ManifestEntry
 from ...core.metadata.manifest import ManifestFile, encode_manifest, encode_manifest_list
 from ...core.metadata.schema import TableSchema
 from ...core.metadata.snapshot import Snapshot
+from ...core.metadata.table_identity import with_identity
 from ...core.metadata.tag import Tag
 from ...core.options import TableOptions
 from ...core.paths import DEFAULT_BRANCH, TablePaths
@@ -37,7 +38,7 @@ from ...core.places import FileKeys, is_external, named_locations, referenced_lo
 from ..history.announced import expires_below
 from ..history.parallel import READ_THREADS
 from ..history.timeline import Timeline
-from ..surroundings import MACHINE
+from ..surroundings import MACHINE, Surroundings
 from .clone import holds, remove_leftovers
 from .deletion import Progress
 from .drop import REFERENCED
@@ -170,7 +171,12 @@ def referring(data: bytes, location: str) -> bytes:
 
 
 def apply_reference(
-    timeline: Timeline, schema: TableSchema, plan: ReferencePlan, target: Store, progress: Progress | None = None
+    timeline: Timeline,
+    schema: TableSchema,
+    plan: ReferencePlan,
+    target: Store,
+    progress: Progress | None = None,
+    around: Surroundings = MACHINE,
 ) -> ReferencePlan:
     """Make the clone. The tag must be there; it is not made here.
 
@@ -192,6 +198,7 @@ def apply_reference(
         raise
     location = location_of(timeline.store)
     schemas = {n: referring(timeline.store.get(timeline.paths.schema(n)), location) for n in timeline.schema_ids()}
+    schemas[0] = with_identity(schemas[0], around.new_uuid())
     roots = {
         timeline.paths.tag(CLONED): Tag(CLONED, snapshot).to_json(),
         timeline.paths.snapshot(snapshot.id): snapshot.to_json(),

@@ -71,11 +71,16 @@ def read_roots(timeline: Timeline, infos: Iterable[ObjectInfo]) -> list[Root]:
 
 
 def _read(store: Store, info: ObjectInfo) -> Root | None:
-    kind, branch = cast("tuple[RootKind, str]", _kind_of(info.key))  # as `list_roots` found it
     try:
-        return Root(info, kind, branch, parse_snapshot(store.get(info.key), info.key))
+        return root_of(info, store.get(info.key))
     except ObjectNotFound:
         return None
+
+
+def root_of(info: ObjectInfo, data: bytes) -> Root | None:
+    """The root that a file holds; None for any other file. Raises TableCorrupt if it cannot be decoded."""
+    kind_and_branch = cast("tuple[RootKind, str] | None", _kind_of(info.key))
+    return None if kind_and_branch is None else Root(info, *kind_and_branch, parse_snapshot(data, info.key))
 
 
 def _kind_of(key: str) -> tuple[str, str] | None:

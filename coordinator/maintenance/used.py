@@ -16,7 +16,6 @@ from itertools import islice
 from pathlib import Path
 from typing import TypeVar
 
-from ...backends.elsewhere import fixed_url
 from ...backends.store import ObjectInfo, ObjectNotFound
 from ...core import options as opt
 from ...core.errors import TableCorrupt
@@ -28,8 +27,9 @@ from ...core.places import FileKeys
 from ...core.typed import Array
 from ..history.timeline import Timeline
 from ..intents.shelf import all_open
-from ..journal.lines import OBJECT, Damage, address_of, read_lines
+from ..journal.lines import OBJECT, Damage, read_lines
 from ..journal.object_journal import FOLDER, JOURNAL_VARIABLE, ObjectJournal
+from ..recovery.home import Home
 from ..recovery.past import Past, pasts
 from .names import NameSet, fingerprints
 from .reachable import Named, Reach
@@ -168,7 +168,7 @@ def read_journals(timeline: Timeline, schema: TableSchema) -> list[Past]:
     for path in {setting, os.environ.get(JOURNAL_VARIABLE, "")} - {"", OBJECT}:
         if Path(path).is_file():
             lines = read_lines(Path(path).read_bytes().split(b"\n"), path)
-            found += pasts(lines, address_of(fixed_url(store))).values()
+            found += pasts(lines, Home(store).may_have).values()
     found = [past for past in found if past.outcome is None]
     damage = damage or next((past.damage for past in found if past.damage is not None), None)
     if damage is not None:

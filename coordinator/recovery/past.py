@@ -8,12 +8,12 @@ only what was known before that line, or found out after it, is reported.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from ...core.errors import ProtocolViolation
 from ..intents.window import Window
-from ..journal.lines import Damage, Entry, is_address_of
+from ..journal.lines import Damage, Entry
 from ..outcome.resolution import Case
 from ..protocol import effects as do
 from ..protocol import events as ev
@@ -73,14 +73,14 @@ class Past:
         return discardable(self.state)
 
 
-def pasts(lines: Iterable[Entry | Damage], table: str | None = None) -> dict[str, Past]:
+def pasts(lines: Iterable[Entry | Damage], mine: Callable[[Entry], bool] | None = None) -> dict[str, Past]:
     """What a journal knows, by commit, oldest first.
 
     A damaged line that does not name its commit may belong to every commit that was under way at that point.
 
     Args:
         lines: the lines of the journal, in order.
-        table: only commits of the table with this address; None for all.
+        mine: selects the commits of one table; None for all.
     """
     of_commits: dict[str, list[Entry | Damage]] = {}
     for line in lines:
@@ -88,7 +88,7 @@ def pasts(lines: Iterable[Entry | Damage], table: str | None = None) -> dict[str
             struck = of_commits.keys() if line.commit is None else of_commits.keys() & {line.commit}
             for commit in struck:
                 of_commits[commit].append(line)
-        elif table is None or is_address_of(line.table, table):
+        elif mine is None or mine(line):
             of_commits.setdefault(line.commit, []).append(line)
     # A truncated journal may begin in the middle of a commit: nothing can be reported for that one.
     return {

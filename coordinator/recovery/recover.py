@@ -16,6 +16,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
+from ...backends.elsewhere import fixed_url
 from ...backends.registry import open_store, scheme_of
 from ...backends.store import Store
 from ...core import options as opt
@@ -32,7 +33,7 @@ from ..history.timeline import Timeline
 from ..intents.intent import Intent, parse_intent
 from ..intents.shelf import folder_of
 from ..journal.file_journal import FileJournal
-from ..journal.lines import OBJECT, Damage, Entry, MemoryJournal, address_of
+from ..journal.lines import OBJECT, Damage, MemoryJournal, address_of
 from ..journal.object_journal import ObjectJournal
 from ..journal.shared_journal import SharedJournal
 from ..outcome.resolution import Resolution, find_out, resolved
@@ -40,6 +41,7 @@ from ..protocol import effects as do
 from ..protocol import events as ev
 from ..protocol.snapshot_ref import SnapshotRef
 from ..surroundings import MACHINE, Surroundings
+from .home import Home, Homes
 from .past import Past, pasts
 
 FORGOTTEN_AFTER_MS = 24 * 3_600_000
@@ -119,6 +121,7 @@ def recover(
     url: str | Path | SharedJournal,
     *,
     storage_options: Mapping[str, Any] | None = None,
+    table: str | Path | None = None,
     dry_run: bool = False,
     writers_are_gone: bool = False,
     clean: bool = True,
@@ -133,6 +136,7 @@ def recover(
         url: a table (then the journal objects beside it, and the journal file that its option `commit.journal` names), or the
             path of a JSON-lines journal (then for every table in it).
         storage_options: options of the tables' stores.
+        table: of a journal, only the commits to the table at this URL. It may have been renamed since.
         dry_run: only report: nothing is sent, recorded in a journal, or deleted.
         writers_are_gone: the caller knows that no writer of these commits runs any more. Otherwise a commit that was active
             within the last 30 s is left alone, as "in flight".
@@ -155,8 +159,11 @@ def recover(
     no commits
     """
     store_of = cache(lambda table: open_store(table, storage_options))
-    asked = _Asked(store_of, MACHINE, dry_run, writers_are_gone, clean, only or (lambda commit: True))
-    found = [_recovered(journal, table, asked) for journal, table in _journals(url, storage_options)]
+    asked = _Asked(Homes(store_of), MACHINE, dry_run, writers_are_gone, clean, only or (lambda commit: True))
+    found = [
+        _recovered(journal, replace(asked, homes=replace(asked.homes, only=home)))
+        for journal, home in _journals(url, storage_options, None if table is None else store_of(str(table)))
+    ]
     return Recovery(
         tuple(commit for one in found for commit in one.commits), tuple(line for one in found for line in one.damaged)
     )
@@ -166,60 +173,66 @@ def recover_journal(
     journal: SharedJournal, store: Store, around: Surroundings, *, writers_are_gone: bool, dry_run: bool = False
 ) -> Recovery:
     """`recover` for one journal of one table, with the given surroundings."""
-    return _recovered(journal, None, _Asked(lambda table: store, around, dry_run, writers_are_gone))
+    only = Home(journal.store) if isinstance(journal, ObjectJournal) else None
+    homes = Homes(lambda table: store, only, around)
+    return _recovered(journal, _Asked(homes, around, dry_run, writers_are_gone))
 
 
 @dataclass(frozen=True)
 class _Asked:
-    """The arguments of `recover`, and the store of each table."""
+    """The arguments of `recover`, and where the table of each commit is."""
 
-    store_of: Callable[[str], Store]
+    homes: Homes
     around: Surroundings
     dry_run: bool
     writers_are_gone: bool
     clean: bool = True
     only: Callable[[RecoveredCommit], bool] = lambda commit: True
 
-    def timeline(self, entry: Entry) -> Timeline:
-        return Timeline(self.store_of(entry.table), TablePaths(entry.branch), self.around.executor)
-
 
 def _journals(
-    url: str | Path | SharedJournal, storage_options: Mapping[str, Any] | None
-) -> Iterator[tuple[SharedJournal, str | None]]:
+    url: str | Path | SharedJournal, storage_options: Mapping[str, Any] | None, table: Store | None
+) -> Iterator[tuple[SharedJournal, Home | None]]:
     """The journals at a URL, and the one table to report on, None for all."""
+    home = None if table is None else Home(table)
+    if isinstance(url, ObjectJournal):
+        yield url, home or Home(url.store)
+        return
     if isinstance(url, SharedJournal):
-        yield url, None
+        yield url, home
         return
     if scheme_of(str(url)) == "file" and Path(url).is_file():
-        yield FileJournal(url), None
+        yield FileJournal(url), home
         return
     store = open_store(str(url), storage_options)
     try:
         setting = Timeline(store, TablePaths()).latest_schema().options.get(opt.COMMIT_JOURNAL)
     except TableNotFound:
         raise TableNotFound(f"there is neither a table nor a journal at {url}") from None
-    yield ObjectJournal(store), None
+    home = Home(store)
+    yield ObjectJournal(store), home
     if setting != OBJECT and Path(setting).is_file():
-        yield FileJournal(setting), address_of(store.url)
+        yield FileJournal(setting), home
 
 
 # -------------------------------------------------------------------------------------------------------- one journal
 
 
-def _recovered(journal: SharedJournal, table: str | None, asked: _Asked) -> Recovery:
-    lines = journal.lines()
+def _recovered(journal: SharedJournal, asked: _Asked) -> Recovery:
+    lines, home = journal.lines(), asked.homes.only
+    mine = None if home is None or isinstance(journal, ObjectJournal) else home.may_have
     damaged = tuple(str(line) for line in lines if isinstance(line, Damage))
-    meant = {commit: past for commit, past in pasts(lines, table).items() if asked.only(_told(past))}
+    meant = {commit: past for commit, past in pasts(lines, mine).items() if asked.only(_told(past))}
     refused: dict[str, str] = {}
     if not asked.dry_run:
         for commit, past in meant.items():
             if _is_open(past, asked) and not past.taken:
                 try:
+                    asked.homes.of(past.entries[0])  # a commit of another table is not taken over
                     journal.add(past.entries, ev.TakenOver(), asked.around.wall_ms)
                 except LakelatchError as error:
                     refused[commit] = error.message
-        after = pasts(journal.lines(), table)
+        after = pasts(journal.lines(), mine)
         meant = {commit: after.get(commit, past) for commit, past in meant.items()}
     told = [_one(journal, past, refused.get(commit, ""), asked) for commit, past in meant.items()]
     return Recovery(tuple(told), damaged)
@@ -248,7 +261,8 @@ def _one(journal: SharedJournal, past: Past, refused: str, asked: _Asked) -> Rec
     if not (past.taken or (asked.dry_run and _is_open(past, asked))):
         return replace(told, outcome="in flight", reason="its writer may still be running: recover again in 30 s")
     try:
-        timeline = asked.timeline(past.entries[0])
+        timeline = asked.homes.of(past.entries[0])
+        told = replace(told, table=address_of(fixed_url(timeline.store)))
         answer = find_out(past.case, timeline, send=not asked.dry_run)
         if answer.may_go_on and past.intent is not None and not asked.dry_run:
             answer = _finished(past, past.intent, timeline, asked)
@@ -275,7 +289,8 @@ def _finished(past: Past, found: ev.IntentPrepared, timeline: Timeline, asked: _
         rider = read_rider(intent, past.request, past.state.ride.files if asked.clean else (), timeline, schema)
     except TableCorrupt as error:
         return Resolution(do.Undecided(SnapshotRef(0, ""), f"it cannot be finished: {error.message}; {_until(intent)}"))
-    return Committer(timeline.store, timeline.paths, schema, MemoryJournal(), asked.around).finish(rider)
+    committer = Committer(timeline.store, timeline.paths, schema, MemoryJournal(), asked.around, timeline.first_schema)
+    return committer.finish(rider)
 
 
 def _until(intent: Intent) -> str:
@@ -289,7 +304,7 @@ def _followed(commit: RecoveredCommit, past: Past, asked: _Asked) -> RecoveredCo
     last = past.tried[-1]
     try:
         snapshot = parse_snapshot(last.text.encode(), f"snapshot-{last.snapshot.id}")
-        follow_snapshot(asked.timeline(past.entries[0]), snapshot, asked.around)
+        follow_snapshot(asked.homes.of(past.entries[0]), snapshot, asked.around)
     except LakelatchError as error:
         return replace(commit, outcome="unknown", reason=error.message)
     return commit

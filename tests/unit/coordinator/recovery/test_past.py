@@ -153,8 +153,8 @@ def test_a_commit_whose_beginning_is_missing_is_not_reported() -> None:
 def test_commits_of_other_tables_are_left_out() -> None:
     mixed = [Entry("a", "/t", 1, REQUESTED), Entry("b", "/u", 2, REQUESTED), Entry("c", "/t", 3, REQUESTED)]
     assert list(pasts(mixed)) == ["a", "b", "c"]
-    assert list(pasts(mixed, "/t")) == ["a", "c"]
-    assert pasts(mixed, "/x") == {}
+    assert list(pasts(mixed, lambda entry: entry.table == "/t")) == ["a", "c"]
+    assert pasts(mixed, lambda entry: entry.table == "/x") == {}
 
 
 # ----------------------------------------------------------------------------------------------- which files can go
