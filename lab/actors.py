@@ -44,7 +44,7 @@ class Actor:
         holds: before a request whose label has this prefix, the actor sleeps until these actors have ended. This limits the
             moments that are explored.
         kind: writer, overwriter, deleter, merger, compactor, foreign, locked, recoverer, expirer, rollback, restorer, cleaner,
-            alterer, dropper, tagger, untagger, consumer, stream, brancher or unbrancher. The invariants judge its actions
+            alterer, dropper, tagger, untagger, consumer, stream, brancher, unbrancher or cloner. The invariants judge its actions
             accordingly.
     """
 

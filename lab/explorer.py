@@ -18,11 +18,12 @@ from dataclasses import dataclass, field, replace
 from ..core.metadata.schema import TableSchema
 from .actors import Actor
 from .branching import broken_branches
+from .cloning import broken_copies
 from .consuming import lost_changes
 from .expiring import unheld
 from .followers import misread
 from .footprint import footprint
-from .independence import Independence
+from .independence import COPIES, Independence
 from .invariants import Context, Reading, Violation, look, violations
 from .playing import Cast, Play
 from .published import Chronicle, History, identity_of
@@ -262,6 +263,9 @@ class Explorer:
 
     def _private_reply(self, request: Request, index: int, objects: Objects) -> Reply | None:
         unknown = request.operation == "read" and request.key not in objects
+        unknown |= (
+            request.key.startswith(COPIES) and request.operation != "write"
+        )  # it may see what was just written there
         if unknown or not self.independent.holds(request, index, objects):
             return None
         return answer(objects, request)[1]
@@ -310,6 +314,7 @@ class Explorer:
         found += [Violation("follow", text) for text in lost]
         found += [Violation("G7", text) for p in plays for text in unheld(p.told, world.objects)]
         found += [Violation("G7", text) for p in plays for text in broken_branches(p.told, world.objects)]
+        found += [Violation("G2", text) for p in plays for text in broken_copies(p.told, world.objects)]
         if not found and ended and world.faults == 0:
             found += self._not_landed(plays)
         return found

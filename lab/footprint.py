@@ -13,12 +13,12 @@ from functools import lru_cache
 from ..coordinator.intents.shelf import FOLDER as INTENTS
 from ..coordinator.journal.object_journal import FOLDER
 from ..core.metadata.manifest import decode_index_manifest, decode_manifest, decode_manifest_list
-from .independence import CHECKPOINTS
+from .independence import CHECKPOINTS, COPIES
 from .reading import newest_schema
 from .simulated_store import Objects
 from .stage import PATHS, file_keys
 
-_ROOTS = ("snapshot/", "schema/", "branch/", "consumer/", CHECKPOINTS, FOLDER, INTENTS)
+_ROOTS = ("snapshot/", "schema/", "branch/", "consumer/", CHECKPOINTS, COPIES, FOLDER, INTENTS)
 Follow = Callable[[bytes, bytes], tuple[str, ...]]
 
 

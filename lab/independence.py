@@ -17,9 +17,13 @@ _TAGGED = ("tag/", "changelog/", "branch/", "consumer/")
 """Roots that no actor makes, except the tag of a rollback."""
 CHECKPOINTS = "checkpoint/"
 """The files of streams, which one reader after the other has."""
+COPIES = "copy/"
+"""The folder of the table's clone."""
 _OWN = ("manifest/", "bucket-", "index/")
 """Files with names that only one actor gives."""
-_COMMITS_ONLY = frozenset({"writer", "overwriter", "deleter", "merger", "compactor", "recoverer", "restorer", "stream"})
+_COMMITS_ONLY = frozenset(
+    {"writer", "overwriter", "deleter", "merger", "compactor", "recoverer", "restorer", "stream", "cloner"}
+)
 """Actors that only add snapshots."""
 
 
@@ -42,6 +46,7 @@ class Independence:
         self._schemas_matter = scenario.has("alterer", "dropper")
         self._tags_matter = scenario.has("restorer", "tagger", "consumer", "stream")
         self._branches_matter = scenario.has("brancher", "unbrancher")
+        self._copies_matter = sum(actor.kind == "cloner" for actor in scenario.actors) > 1
         self._hints_matter = scenario.hints or scenario.has("foreign", "locked", "rollback")
         only = {actor.kind for actor in scenario.actors} <= _COMMITS_ONLY
         self.snapshots_stay = only if snapshots_stay is None else snapshots_stay
@@ -65,6 +70,8 @@ class Independence:
             return False
         if key.startswith(CHECKPOINTS):
             return True
+        if key.startswith(COPIES):
+            return not self._copies_matter
         if key.startswith(_TAGGED):
             return not self._tags_matter
         if key == "snapshot/LATEST" and not self._hints_matter:

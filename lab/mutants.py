@@ -33,6 +33,7 @@ from ..coordinator.tags import creation, deletion
 from . import maintainers, scenarios_rows, scenarios_upkeep, scenarios_writers, simulated_store
 from .mutants_of_branches import BRANCHES
 from .mutants_of_changes import CHANGES
+from .mutants_of_clones import CLONES
 from .mutants_of_expiry import EXPIRY
 from .mutants_of_followers import FOLLOWERS
 from .mutants_of_groups import GROUPS
@@ -332,6 +333,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant("a resend is another snapshot", lambda: [(run.CommitRun, "publish", _new_bytes_each_send)], (_ONE,)),
     *CHANGES,
     *BRANCHES,
+    *CLONES,
     *FOLLOWERS,
     *EXPIRY,
     *KEYS,

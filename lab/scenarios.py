@@ -7,6 +7,7 @@ Invariant: a scenario in `DAILY` or `COMPLETE` is explored completely. The other
 from __future__ import annotations
 
 from .branching import branched_again, branched_while_expiring, forwarding
+from .cloning import clone_recovered, cloned_again, cloned_beside_riders
 from .consuming import consumed_while_expiring, streamed, streamed_while_restored, streamed_while_rolled_back
 from .expiring import consumer_while_expiring, expiring_after_a_rollback, expiring_beside_all
 from .followers import followed_while_expiring, followed_while_rolled_back
@@ -182,6 +183,9 @@ DAILY: tuple[Scenario, ...] = (
     branched_while_expiring(0),
     branched_again(0, expires=False),
     branched_again(0, expires=True, overlap=False),
+    cloned_beside_riders(1),
+    cloned_again(1),
+    clone_recovered(1),
 )
 
 NIGHTLY: tuple[Scenario, ...] = (
@@ -205,6 +209,9 @@ NIGHTLY: tuple[Scenario, ...] = (
     tagged_while_expiring(1),
     copied_while_untagged(1),
     crowded(2),
+    cloned_beside_riders(0, 2),
+    cloned_beside_riders(1, 2),
+    clone_recovered(2),
     riders(3, 0),
     riders(3, 2),
     riders(4, 1),

@@ -26,6 +26,7 @@ T = TypeVar("T")
 Objects: TypeAlias = Mapping[str, bytes]
 """A store's contents: key -> bytes. It is never changed in place."""
 
+_URL = "sim://lab/"
 OK, NOT_FOUND, EXISTS, SILENCE = 200, 404, 412, 0
 
 
@@ -196,6 +197,7 @@ class SimulatedStore(FsspecStore):
         wire: takes a request and returns its reply. An error that it raises ends the actor.
         around: takes the waits between sends.
         sends: how often the adapter sends a request.
+        folder: of a table beside the one at the root.
 
     >>> held: dict[str, bytes] = {}
     >>> def wire(request: Request) -> Reply:
@@ -207,8 +209,10 @@ class SimulatedStore(FsspecStore):
     (Created(), AlreadyThere(), b'1')
     """
 
-    def __init__(self, wire: Callable[[Request], Reply], around: Surroundings, sends: int = 2) -> None:
-        super().__init__("sim://lab")
+    def __init__(
+        self, wire: Callable[[Request], Reply], around: Surroundings, sends: int = 2, folder: str = ""
+    ) -> None:
+        super().__init__(f"{_URL}{folder}")
         self._wire = wire
         self._patience = _VirtualPatience(sends=sends)
         self._patience.bind(around)
@@ -218,7 +222,7 @@ class SimulatedStore(FsspecStore):
         return Capabilities("If-None-Match: *", None, "simulated")
 
     def _root_of(self, url: str) -> str:
-        return ""
+        return url.removeprefix(_URL).strip("/")
 
     def _check_options(self) -> None:
         return

@@ -283,12 +283,11 @@ def test_a_file_that_goes_before_it_is_copied_is_not_in_the_clone(source: Source
 @pytest.mark.parametrize("kind", ["manifest/manifest-", "bucket-0/"])
 def test_a_file_that_a_root_needs_is_asked_for_again(source: Source, kind: str) -> None:
     """Its writer has lost a race, or an expiry is under way: a second plan tells."""
-    snapshots = [Timeline(source, TablePaths()).snapshot(n) for n in (1, 2, 3)]
     key = next(k for k in keys(source, kind) if "list" not in k)
     source.hidden = {key}
     with pytest.raises(RetriesExhausted, match="was not cloned"):
         cloned(source, fresh())
-    assert source.lists == 15 and snapshots, "five plans"
+    assert source.lists == 15, "five plans"
 
 
 def test_a_tag_that_goes_before_it_is_read_is_not_in_the_clone(source: Source) -> None:
