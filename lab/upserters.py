@@ -65,7 +65,7 @@ class Upserter:
         buckets = stage.schema.bucket if stage.schema.bucket > 0 else -1
         entry = ManifestEntry(ADD, EMPTY_ROW, bucket, buckets, key_file(rows))
 
-        def renumber(old: Sequence[ManifestEntry], above: int) -> Renumbered:
+        def renumber(old: Sequence[ManifestEntry], above: int, by_clock: bool) -> Renumbered:
             again = [_renumbered(e, above) for e in old]
             return Renumbered(tuple(again), tuple(upload(stage, e, label) for e in again))
 
@@ -77,7 +77,8 @@ class Upserter:
             read_snapshot=read,
             keyed=KeyedRows(hashes=hashes, renumber=renumber if self.again else None),
             remarks=Remarks(
-                properties={COMMIT: label, PUTS: ",".join(self.puts), READ: read.identity if read is not None else ""}
+                "WRITE",
+                properties={COMMIT: label, PUTS: ",".join(self.puts), READ: read.identity if read is not None else ""},
             ),
         )
 

@@ -13,7 +13,7 @@ from changes import Raced
 from lakelatch.coordinator.commit.committer import Committer
 from lakelatch.coordinator.commit.message import PendingUpload
 from lakelatch.coordinator.commit.receipt import Receipt
-from lakelatch.coordinator.commit.request import CommitRequest, KeyedRows, Renumbered
+from lakelatch.coordinator.commit.request import CommitRequest, KeyedRows, Remarks, Renumbered
 from lakelatch.coordinator.history.timeline import Timeline
 from lakelatch.core.metadata.data_file import ADD, SOURCE_APPEND, SOURCE_COMPACT, DataFile, ManifestEntry
 from lakelatch.core.metadata.folding import live
@@ -81,7 +81,8 @@ class Keyed:
     def commit(self, kind: Any, *entries: ManifestEntry, user: str = "job", **more: Any) -> Receipt:
         committer = Committer(self.store, TablePaths(), self.schema)
         uploads = tuple(PendingUpload(self.key_of(e), b"rows") for e in entries if e.kind == ADD and e.file.level == 0)
-        request = {"kind": kind, "entries": entries, "commit_user": user, "uploads": uploads, **more}
+        said = Remarks("WRITE" if kind == "APPEND" else None)
+        request = {"kind": kind, "entries": entries, "commit_user": user, "uploads": uploads, "remarks": said, **more}
         try:
             return committer.commit(CommitRequest(**request))
         finally:
@@ -103,10 +104,10 @@ class Keyed:
             "COMPACT", *(e.deletion() for e in inputs), *outputs, read_snapshot=read, user="compactor", **more
         )
 
-    def renumber(self, entries: Sequence[ManifestEntry], above: int) -> Renumbered:
+    def renumber(self, entries: Sequence[ManifestEntry], above: int, by_clock: bool = True) -> Renumbered:
         """New files with numbers from the next hundred on, as a clock would give them."""
         self.asked.append(above)
-        first = above + 100 - above % 100
+        first = above + 100 - above % 100 if by_clock else above + 1
         made = [
             e._replace(
                 file=e.file._replace(

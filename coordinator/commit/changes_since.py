@@ -82,7 +82,7 @@ class ChangesSince:
         change = Change(entries, index, found.schema_id)
         marked = self._marked(entries, index)
         meant = (replaced_by(found), _undone_by(found))
-        landed = Landed(found.id, found.commit_kind, found.commit_user, change, marked, *meant)
+        landed = Landed(found.id, found.commit_kind, found.commit_user, change, marked, *meant, found.operation)
         self._known[found.identity, name] = landed
         return landed
 

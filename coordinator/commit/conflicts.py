@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from ...core.metadata.change import Group, Landed, Owner, owner_of, vector_places
+from ...core.metadata.change import ROW_CHANGES, Group, Landed, Owner, owner_of, vector_places
 from ...core.metadata.data_file import ADD, SOURCE_COMPACT, EntryIdentity, IndexEntry, ManifestEntry
 from ...core.metadata.folding import fold
 from .request import CommitRequest, RowsRead, Target
@@ -111,6 +111,13 @@ def columns_updated_meanwhile(request: CommitRequest, change: Landed, group: Gro
     return _conflict("columns_updated_meanwhile", change, updated, "updated rows that it replaces") if updated else None
 
 
+def rows_changed_meanwhile(request: CommitRequest, change: Landed, group: Group, replaced: Files) -> Conflict | None:
+    """An UPDATE, DELETE or MERGE added rows that it computed from rows which this commit replaces: they would come back."""
+    if change.operation not in ROW_CHANGES or not group.added or group.is_compaction:
+        return None
+    return _conflict("rows_changed_meanwhile", change, group.added, "changed rows of the same partitions")
+
+
 def appended_meanwhile(request: CommitRequest, change: Landed, group: Group, replaced: Files) -> Conflict | None:
     """Serializable isolation: rows were added that the overwrite would have replaced, had the commits run in sequence."""
     if request.isolation != "serializable" or not group.added or group.is_compaction:
@@ -132,6 +139,7 @@ CHECKS: tuple[Check, ...] = (
     overwritten_meanwhile,
     rows_deleted_meanwhile,
     columns_updated_meanwhile,
+    rows_changed_meanwhile,
     appended_meanwhile,
     compacted_with_newer_rows,
 )

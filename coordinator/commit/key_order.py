@@ -1,12 +1,16 @@
 """The order of rows that several writers give to one key, by sequence numbers. Pure.
 
 Owns: `KeyOrder` (by what a table orders the rows of a key), `Numbers` (those of the new rows of a commit), `stamped`, and the
-checks `numbers_meet` and `older_rows_appended`. Must not know: stores, how rows are written.
-Source: format/primary-keys §1, §2; H14; decision 47.
+checks `numbers_meet`, `before_what_stays` and `older_rows_appended`. Must not know: stores, how rows are written.
+Source: format/primary-keys §1, §2; H14; decisions 47 and 82.
 
 Every job numbers its rows above all rows of the snapshot that it read, and above a clock. So the order of concurrent jobs is the
 order in which they began, and one that lands later may be the older one. That is a serial order as long as no two jobs share
 numbers, and as long as nothing was merged, between the two, that ought to have been merged with the older rows as well.
+
+A commit that has read rows of the table, or taken some away, comes after all that it has seen and before all that it has not:
+it is ordered by where it landed. So a job that lands later is newer than that commit and all before it, and an overwrite is older
+than what was added while it ran, and stays.
 """
 
 from __future__ import annotations
@@ -20,6 +24,7 @@ from ...core.metadata.data_file import ADD, SOURCE_COMPACT, ManifestEntry, Parti
 from ...core.metadata.merge_rules import merge_rules
 from ...core.metadata.schema import TableSchema
 from .conflicts import Conflict
+from .key_files import added_since
 from .request import CommitRequest
 
 ORDER_OF_JOBS = "run the job again; if jobs often write the same keys at the same time, set option 'sequence.field'"
@@ -32,22 +37,26 @@ class KeyOrder:
     Attributes:
         by_snapshot: by the id of the snapshot that added them (option `sequence.snapshot-ordering`).
         by_number: by the numbers that their writers gave.
+        by_field: by columns of theirs, and only where these are equal by their numbers.
         merged_is_final: rows that were merged count as older than all rows that are merged with them later, or as newer,
             whatever the numbers of the single rows were. Only `deduplicate` can merge rows in any order.
     """
 
     by_snapshot: bool = False
     by_number: bool = False
+    by_field: bool = False
     merged_is_final: bool = False
 
     @staticmethod
     def of(schema: TableSchema) -> KeyOrder:
-        """The order of a table's rows; neither kind for a table without a primary key, or with option `sequence.field`."""
+        """The order of a table's rows; no kind for a table without a primary key."""
         rules = merge_rules(schema)
-        if rules is None or rules.sequence_fields:
+        if rules is None:
             return KeyOrder()
         if schema.options.get(opt.SNAPSHOT_ORDERING):
             return KeyOrder(by_snapshot=True)
+        if rules.sequence_fields:
+            return KeyOrder(by_field=True)
         return KeyOrder(by_number=True, merged_is_final=rules.engine != "deduplicate" or rules.has_lookups)
 
 
@@ -89,6 +98,10 @@ class Numbers:
         """The buckets in which some number is not larger than the largest one so far."""
         return [place for place, (low, _) in self.spans.items() if place in largest and low <= largest[place]]
 
+    def above(self, number: int) -> Numbers:
+        """What they become above a number; all buckets begin with the same one."""
+        return Numbers({place: (number + 1, number + 1 + high - low) for place, (low, high) in self.spans.items()})
+
 
 def numbers_meet(
     ours: Numbers, changes: Sequence[Landed], largest: Mapping[PartitionBucket, int], order: KeyOrder
@@ -103,6 +116,9 @@ def numbers_meet(
         changes: those of other writers since this commit read the table.
         largest: the largest number so far, by bucket, of the base.
     """
+    overtaken = _older_than_a_read(ours, changes)
+    if overtaken is not None or order.by_field:
+        return overtaken
     for change in changes:
         theirs = Numbers.of(change.change.entries)
         if theirs.spans.keys() & ours.spans.keys() and theirs.first <= ours.last and ours.first <= theirs.last:
@@ -128,8 +144,59 @@ def numbers_meet(
     return None
 
 
+def _older_than_a_read(ours: Numbers, changes: Sequence[Landed]) -> Conflict | None:
+    """Whether a commit that has read, or one that it may have seen, would be newer than ours, which it has not seen."""
+    reads = [n for n, change in enumerate(changes) if change.has_read]
+    for change in changes[: reads[-1] + 1 if reads else 0]:
+        theirs = Numbers.of(change.change.entries).spans
+        for place in theirs.keys() & ours.spans.keys():
+            if theirs[place][1] >= ours.spans[place][0]:
+                reason = (
+                    f"{changes[reads[-1]].label} computed its rows without those of this commit, which have the sequence numbers"
+                    f" {ours.first} to {ours.last} and would count as older than those of {change.label}; {ORDER_OF_JOBS}"
+                )
+                return Conflict("older_than_a_read", reason)
+    return None
+
+
+def before_what_stays(
+    ours: Numbers, removed: Sequence[ManifestEntry], changes: Sequence[Landed], order: KeyOrder, *, again: bool
+) -> int | Conflict | None:
+    """Whether the rows of an overwrite must be numbered again: it is older than what others added meanwhile, and stays.
+
+    Args:
+        removed: the files that it replaces.
+        changes: those of other writers since it read the table.
+        again: its rows can be numbered again.
+
+    Returns:
+        The number above which its rows are to be numbered; a conflict if there is no room, None if they can stay as they are.
+    """
+    gone = {e.identity for e in removed}
+    stays = [e for e in added_since(changes) if (e.partition, e.bucket) in ours.spans and e.identity not in gone]
+    if not stays:
+        return None
+    lowest = min(e.file.min_sequence_number for e in stays)
+    above = max((e.file.max_sequence_number for e in removed if (e.partition, e.bucket) in ours.spans), default=-1)
+    below = ours if ours.last < lowest else ours.above(above)
+    merged = next((m for change in changes if (m := _newer_rows_merged(below, change, order)) is not None), None)
+    if merged is not None:
+        return merged
+    if order.by_snapshot or below.last >= lowest or not (again or below is ours):
+        reason = (
+            f"others added rows with sequence numbers from {lowest} to the same buckets since this commit read the table, which"
+            " stay and would count as older than its own: read the table again, and run it again"
+        )
+        return Conflict("newer_rows_stay", reason, tuple(e.file.file_name for e in stays))
+    return None if below is ours else above
+
+
+def _all(changes: Sequence[Landed]) -> Iterable[ManifestEntry]:
+    return (e for change in changes for e in change.change.entries)
+
+
 def _added(changes: Sequence[Landed]) -> Iterable[ManifestEntry]:
-    return (e for change in changes for e in change.change.entries if e.kind == ADD)
+    return (e for e in _all(changes) if e.kind == ADD)
 
 
 def _newer_rows_merged(ours: Numbers, change: Landed, order: KeyOrder) -> Conflict | None:

@@ -2,7 +2,7 @@
 
 Owns: `KeyRules`: reads what the checks need, and has rows written again where their numbers meet those of others. Must not know:
 the machine, how rows are written, what is checked (`key_order`, `key_files`).
-Source: format/primary-keys §2, §3; H14; decision 47.
+Source: format/primary-keys §2, §3; H14; decisions 47 and 82.
 Invariant: what is read lies between the snapshot that the request read and the base; nothing of it is read twice.
 """
 
@@ -23,7 +23,15 @@ from .attempt import MetadataFile
 from .changes_since import ChangesSince
 from .conflicts import Conflict
 from .key_files import added_since, in_runs, runs_overlap
-from .key_order import KeyOrder, Numbers, new_rows, numbers_meet, older_rows_appended, stamped
+from .key_order import (
+    KeyOrder,
+    Numbers,
+    before_what_stays,
+    new_rows,
+    numbers_meet,
+    older_rows_appended,
+    stamped,
+)
 from .request import CommitRequest
 from .returning import Returning
 
@@ -58,7 +66,8 @@ class KeyRules:
 
     def numbered_partitions(self, entries: Entries) -> set[bytes]:
         """The partitions of which the sequence numbers must be known."""
-        return {e.partition for e in new_rows(entries)} if self.order.by_number else set()
+        is_ordered = self.order.by_number or self.order.by_field or (self.order.by_snapshot and self._replaces)
+        return {e.partition for e in new_rows(entries)} if is_ordered else set()
 
     def stamped(self, entries: Entries, snapshot_id: int) -> Entries:
         """The entries, with the number that the id of their snapshot gives them, where the table says so."""
@@ -90,7 +99,9 @@ class KeyRules:
             largest: the largest sequence number of each bucket of the base.
         """
         ours = Numbers.of(entries)
-        if not self.order.by_number or not ours.not_above(largest):
+        if self._replaces:
+            return self._before_what_stays(ours, entries, base) if ours.spans else entries
+        if self.order.by_snapshot or not ours.not_above(largest):
             return entries
         changes = self.since.since(self._above, base.snapshot)
         conflict = changes if isinstance(changes, Conflict) else numbers_meet(ours, changes, largest, self.order)
@@ -100,11 +111,28 @@ class KeyRules:
         above = max([*largest.values(), *(numbers.last for numbers in written if numbers.spans)])
         return self._renumbered(entries, base, above)
 
-    def _renumbered(self, entries: Entries, base: Base, above: int) -> Entries:
+    @property
+    def _replaces(self) -> bool:
+        return self.request.target is not None
+
+    def _before_what_stays(self, ours: Numbers, entries: Entries, base: Base) -> Entries | Conflict:
+        """The entries of an overwrite, with new rows that are older than what others have added since it read the table."""
+        if self._is_read(base):
+            return entries
+        changes = self.since.since(self.request.read_snapshot, base.snapshot)
+        if isinstance(changes, Conflict):
+            return changes
+        removed, again = [e for e in entries if e.kind != ADD], self.request.keyed.renumber is not None
+        found = before_what_stays(ours, removed, changes, self.order, again=again)
+        if isinstance(found, int):
+            return self._renumbered(entries, base, found, by_clock=False)
+        return found or entries
+
+    def _renumbered(self, entries: Entries, base: Base, above: int, *, by_clock: bool = True) -> Entries:
         """The entries with the new rows written again. Later attempts begin with these."""
         request, old = self.request, new_rows(entries)
         assert request.keyed.renumber is not None
-        made = request.keyed.renumber(old, above)
+        made = request.keyed.renumber(old, above, by_clock)
         keys, names = FileKeys(self.schema), {e.identity for e in old}
         gone = {key for entry in old for key in keys.data(entry)}
         self.superseded += gone

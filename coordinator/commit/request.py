@@ -38,9 +38,10 @@ class Renumbered:
     uploads: tuple[PendingUpload, ...] = ()
 
 
-Renumber: TypeAlias = Callable[[Sequence[ManifestEntry], int], Renumbered]
-"""Writes the rows of some new files again, under new names, with numbers that are all above the given one, and above the clock.
-Rows keep their order, and all buckets begin with the same number. The files may be those of an earlier call."""
+Renumber: TypeAlias = Callable[[Sequence[ManifestEntry], int, bool], Renumbered]
+"""Writes the rows of some new files again, under new names, with numbers that are all above the given one: above the clock too if
+the last argument is true, else those right above it. Rows keep their order, and all buckets begin with the same number. The files
+may be those of an earlier call."""
 
 IDENTIFIER_MAX = 9_223_372_036_854_775_806
 

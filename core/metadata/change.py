@@ -25,6 +25,10 @@ from .data_file import (
 )
 from .deletion_vector import INDEX_TYPE
 
+ROW_CHANGES = frozenset({"UPDATE", "DELETE", "MERGE"})
+"""What snapshots say of a commit whose rows were computed from rows of the table."""
+_READS_NOTHING = "WRITE"
+
 Owner: TypeAlias = tuple[bytes, int, str]
 """A data file as deletion vectors refer to it: its partition, bucket and name."""
 
@@ -52,6 +56,7 @@ class Landed:
         marked: the data files that it keeps, but whose deleted rows it changes.
         replaces: for an overwrite that names partitions: their paths, of some of the columns or all; "" is the whole table.
         undoes: for an undo: the id of the snapshot whose commit it took back; 0 where others in that snapshot stay.
+        operation: the word that its snapshot has for it.
     """
 
     snapshot_id: int
@@ -61,11 +66,22 @@ class Landed:
     marked: frozenset[Owner] = frozenset()
     replaces: tuple[str, ...] | None = None
     undoes: int | None = None
+    operation: str | None = None
 
     @property
     def label(self) -> str:
         """The name of the snapshot in messages."""
         return f"snapshot {self.snapshot_id} ({self.kind} by '{self.user}')"
+
+    @property
+    def has_read(self) -> bool:
+        """May its rows depend on others of the table, or did it take rows away? Then it is ordered by where it landed.
+
+        A compaction changes no row. Of another engine's rows nobody knows what they were computed from.
+        """
+        groups = [g for g in self.groups(lambda partition: True) if not g.is_compaction]
+        adds_only = self.kind == "APPEND" and not any(g.deleted or g.marked for g in groups)
+        return bool(groups) and not (adds_only and self.operation == _READS_NOTHING)
 
     def groups(self, concerns: Callable[[bytes], bool]) -> list[Group]:
         """Its changes in each (partition, bucket) of the given partitions."""

@@ -1,6 +1,7 @@
 """Compact the buckets that a write has touched, after its commit, unless option `write-only` is set.
 
-Owns: `compact_written`, `show_restored`. Must not know: how rows were written. Source: format/primary-keys §7; decision 41.
+Owns: `compact_written`, `compact_buckets`, `show_restored`. Must not know: how rows were written. Source: format/primary-keys §7;
+decision 41.
 
 Invariants: The write is committed before this begins, and nothing that happens here can fail it. The compaction is a snapshot of
 its own. Buckets that nobody wrote to are left alone. If nothing is due, nothing is read that the commit has not read.
@@ -9,7 +10,7 @@ its own. Buckets that nobody wrote to are left alone. If nothing is due, nothing
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable
 
 from ...coordinator.commit.bucket_numbers import Buckets
 from ...coordinator.commit.committer import Committer
@@ -56,12 +57,12 @@ def compact_written(
         snapshot, found = known
         due = [bucket for bucket in touched if is_due(schema, found, bucket)]
         urgent = due if _hides_rows(schema) else [b for b in due if found.run_count(b) > stop_trigger(schema.options)]
-        done = _compact(committer, timeline, snapshot, due, rewritten) if due else None
+        done = compact_buckets(committer, timeline, snapshot, due, rewritten) if due else None
         for _ in range(_ROUNDS - 1):
             latest = timeline.latest() if done is not None and done.given_up and urgent else None
             if latest is None:
                 return
-            done = _compact(committer, timeline, latest, urgent, rewritten)
+            done = compact_buckets(committer, timeline, latest, urgent, rewritten)
         if done is not None and done.given_up:
             _LOG.warning(
                 "others changed the buckets of this commit %d times: a later compaction has to finish them", _ROUNDS
@@ -105,13 +106,14 @@ def _is_full(schema: TableSchema) -> bool:
     return commits is not None and commits > 0
 
 
-def _compact(
+def compact_buckets(
     committer: Committer,
     timeline: Timeline,
     snapshot: Snapshot,
-    due: Sequence[PartitionBucket],
-    rewritten: Callable[[AnyRewriter], Rewrite],
+    due: Collection[PartitionBucket],
+    rewritten: Callable[[AnyRewriter], Rewrite] = rewritten_here,
 ) -> Compaction | None:
+    """Compact what is due in some buckets of a snapshot, once; None if nothing is."""
     schema, partitions = committer.schema, {partition for partition, _ in due}
     fields = codec_of(schema).fields
     manifests = [m for m in timeline.manifests(snapshot) if may_hold(m, partitions, fields)]

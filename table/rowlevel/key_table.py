@@ -4,7 +4,8 @@ Owns: `KeyChange`; which merge engines can update or delete. Must not know: expr
 Source: format/primary-keys §9; architecture §3 (isolation); H14.
 
 Invariants: What is written is what was read, changed, under the same key: a key is never given another value. Where a changelog
-of the input is kept, it has the row before and after. A row that another job writes meanwhile is a conflict.
+of the input is kept, it has the row before and after. A row that another job writes or removes meanwhile is a conflict, and so is
+one that is committed and cannot be read yet.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ...backends.store import Store
-from ...coordinator.commit.request import Isolation, RowsRead
+from ...coordinator.commit.request import RowsRead
 from ...coordinator.history.timeline import Timeline
 from ...core import options as opt
 from ...core.errors import InvalidArgument, Unsupported
@@ -32,7 +33,7 @@ from ...core.statistics.pruning import split_predicate
 from ..reading.arrow import SplitReader
 from ..scan.fallback import file_schemas_of
 from ..scan.file_pruning import FilePruner
-from ..scan.plan import plan_scan
+from ..scan.plan import ScanPlan, plan_scan
 from ..writing.row_kinds import columns_to_delete, has_groups
 from ..writing.transaction import Transaction
 from .append_table import Counts
@@ -64,10 +65,8 @@ class KeyChange:
         if self.operation.updates:
             _check_updates(self.schema, rules)
 
-    def written(
-        self, timeline: Timeline, snapshot: Snapshot | None, isolation: Isolation, begin: Callable[[], Transaction]
-    ) -> tuple[Transaction, Counts]:
-        """Read the rows of a snapshot, and commit what becomes of them."""
+    def planned(self, timeline: Timeline, snapshot: Snapshot | None) -> ScanPlan:
+        """The files with the rows that it concerns."""
         scan = plan_scan(timeline, snapshot, self.schema, self.operation.predicate)
         for split in scan.splits:
             if split.branch != timeline.paths.branch:
@@ -76,10 +75,20 @@ class KeyChange:
                     " changed from here",
                     next_step="change them in their branch, or choose other partitions",
                 )
+        return scan
+
+    def unseen(self, timeline: Timeline, scan: ScanPlan) -> list[ManifestEntry]:
+        """Files with rows that it may concern, and that are not seen before a compaction."""
+        return list(filter(self._concerns(timeline), scan.unseen)) if scan.unseen else []
+
+    def written(
+        self, timeline: Timeline, scan: ScanPlan, begin: Callable[[], Transaction]
+    ) -> tuple[Transaction, Counts]:
+        """Read the rows of a plan, and commit what becomes of them."""
         schemas = file_schemas_of(timeline, self.schema, scan.splits)
         reader = SplitReader(self.schema, None, scan.residual, schemas)
         tally = {DELETED: 0, 0: 0}
-        read = RowsRead(snapshot, self._concerns(timeline, isolation), self.operation.absent)
+        read = RowsRead(scan.snapshot, self._concerns(timeline), absent=True)
         with begin() as tx:
             if tx.replayed:
                 return tx, Counts()
@@ -96,10 +105,11 @@ class KeyChange:
         inserted = 0 if new is None else new.num_rows
         return tx, Counts(inserted, tally[0], tally[DELETED], files_read=scan.file_count)
 
-    def _concerns(self, timeline: Timeline, isolation: Isolation) -> Callable[[ManifestEntry], bool]:
+    def _concerns(self, timeline: Timeline) -> Callable[[ManifestEntry], bool]:
         """May a new file hold keys that the operation concerns? Only conditions on keys can leave one out.
 
-        A row that is written again replaces what another job writes meanwhile, whichever isolation is asked for.
+        A row that is written again replaces what another job writes meanwhile, and brings back what another job removes,
+        whichever isolation is asked for.
         """
         predicate = self.operation.predicate
         names = {*self.schema.primary_keys, *self.schema.partition_keys}

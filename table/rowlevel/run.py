@@ -8,9 +8,10 @@ nothing. Files of a plan are deleted only if no snapshot that names them can hav
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import NoReturn
 
 from ...backends.store import Store
 from ...coordinator.commit.committer import Committer, new_commit_user
@@ -19,9 +20,13 @@ from ...coordinator.commit.request import Isolation
 from ...coordinator.history.timeline import Timeline
 from ...coordinator.surroundings import MACHINE
 from ...core import options as opt
-from ...core.errors import CommitConflict, InvalidArgument, LakelatchError
+from ...core.errors import CommitConflict, InvalidArgument, LakelatchError, Unsupported
+from ...core.metadata.data_file import ManifestEntry
+from ...core.metadata.merge_rules import POSTPONED
 from ...core.metadata.schema import TableSchema
 from ...core.metadata.snapshot import Snapshot
+from ..compaction.inline import compact_buckets
+from ..scan.plan import ScanPlan
 from ..writing.transaction import Transaction, check_identity
 from .append_table import AppendChange, ChangeFiles, changed_here
 from .evolution import EvolvingChange
@@ -130,19 +135,41 @@ def _with_keys(
     properties: Mapping[str, str] | None,
 ) -> RowReceipt:
     """Change rows of a table with a primary key. Each attempt reads and writes anew."""
+    begin = partial(
+        table.begin, commit_user=commit_user, identifier=identifier, isolation=isolation, properties=properties
+    )
     while True:
         timeline, snapshot, schema = table.seen()
         change = KeyChange(timeline.store, schema, operation_of(schema))
-        begin = partial(
-            table.begin, commit_user=commit_user, identifier=identifier, isolation=isolation, properties=properties
-        )
+        scan = change.planned(timeline, snapshot)
+        unseen = change.unseen(timeline, scan)
         try:
-            tx, counts = change.written(timeline, snapshot, isolation, begin)
+            if unseen:
+                _make_visible(table.committer(), timeline, scan, unseen)
+            tx, counts = change.written(timeline, scan, begin)
         except CommitConflict as error:
             if not retrying.again(error):
                 raise
         else:
             return counted(tx.receipt, counts, retrying.plans)
+
+
+def _make_visible(
+    committer: Committer, timeline: Timeline, scan: ScanPlan, unseen: Sequence[ManifestEntry]
+) -> NoReturn:
+    """Compact rows that are committed and cannot be read yet: a change that does not know them would hide them.
+
+    Raises:
+        CommitConflict: plan again.
+        Unsupported: others compact this table.
+    """
+    buckets = {(e.partition, e.bucket) for e in unseen}
+    what = f"{len(unseen)} files with rows that this change may concern cannot be read before they are compacted"
+    if committer.schema.options.get(opt.WRITE_ONLY) or any(bucket == POSTPONED for _, bucket in buckets):
+        raise Unsupported(what, next_step="compact the table, then run it again")
+    assert scan.snapshot is not None
+    compact_buckets(committer, timeline, scan.snapshot, buckets)
+    raise CommitConflict(what)
 
 
 def landed_before(

@@ -1,6 +1,6 @@
 """Prune the files of a table with a primary key, without bringing back an old version of a row.
 
-Owns: `visible`, `left_by_bounds`, `left_by_indexes`. Must not know: how rows are merged, splits.
+Owns: `visible`, `is_visible`, `left_by_bounds`, `left_by_indexes`. Must not know: how rows are merged, splits.
 Source: format/primary-keys §2, §5.
 
 Invariants: A file is ruled out alone only by a condition on key columns, which all versions of a row share, or if its rows are
@@ -18,9 +18,14 @@ from .file_pruning import FilePruner
 from .index_pruning import IndexPruner
 
 
+def is_visible(entry: ManifestEntry, rules: MergeRules) -> bool:
+    """Whether batch reads see a file: none of the postponed bucket, and none of level 0 where the options hide it."""
+    return entry.bucket != POSTPONED and not (rules.hides_level_0 and entry.file.level == 0)
+
+
 def visible(entries: Sequence[ManifestEntry], rules: MergeRules) -> list[ManifestEntry]:
-    """The files that batch reads see: none of the postponed bucket, and none of level 0 where the options hide it."""
-    return [e for e in entries if e.bucket != POSTPONED and not (rules.hides_level_0 and e.file.level == 0)]
+    """The files that batch reads see."""
+    return [e for e in entries if is_visible(e, rules)]
 
 
 def left_by_bounds(

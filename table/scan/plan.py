@@ -34,7 +34,7 @@ from .entry_pruning import wanted_entries
 from .fallback import fallback_of, other_branch
 from .file_pruning import FilePruner
 from .index_pruning import IndexPruner
-from .key_pruning import left_by_bounds, left_by_indexes, visible
+from .key_pruning import is_visible, left_by_bounds, left_by_indexes, visible
 from .merged_buckets import merged_buckets, told
 from .refusals import check_files_readable, check_schema_readable
 from .row_runs import givers, is_blob, row_runs
@@ -60,6 +60,7 @@ class ScanPlan(ShownAsText):
         files_pruned_by_statistics: how many of these are ruled out by their column statistics.
         files_pruned_by_index: how many of these are ruled out by an index in the manifest. An index beside its file is used
             only when the file is read.
+        unseen: files with rows that batch reads do not see before a compaction, apart from those that the filter rules out.
     """
 
     snapshot: Snapshot | None
@@ -74,6 +75,7 @@ class ScanPlan(ShownAsText):
     files_pruned_by_bucket: int = 0
     files_pruned_by_statistics: int = 0
     files_pruned_by_index: int = 0
+    unseen: tuple[ManifestEntry, ...] = ()
 
     @property
     def file_count(self) -> int:
@@ -255,8 +257,10 @@ def _plan_branch(
             whole, files_considered=considered, files_pruned_by_partition=found.of_other_partitions
         ), frozenset()
     alive = [entry for entry in live(found.entries()) if not without or entry.partition not in without]
+    unseen: tuple[ManifestEntry, ...] = ()
     if rules is not None:
-        alive = visible(alive, rules)
+        unseen = tuple(e for e in alive if not is_visible(e, rules))
+        alive = visible(alive, rules) if unseen else alive
     in_bucket, by_bounds, kept = _pruned(alive, residual, schema, schema_of, rules)
     pruned_by_index = len(by_bounds) - len(kept)
     if columns is not None and schema.options.get(opt.DATA_EVOLUTION):
@@ -277,6 +281,7 @@ def _plan_branch(
         files_pruned_by_bucket=len(alive) - len(in_bucket),
         files_pruned_by_statistics=len(in_bucket) - len(kept) - pruned_by_index + found.ruled_out,
         files_pruned_by_index=pruned_by_index,
+        unseen=unseen,
     )
     return plan, frozenset(entry.partition for entry in alive)
 

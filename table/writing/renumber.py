@@ -51,18 +51,19 @@ class Renumberer:
         self._columns = row_fields(schema)
         self._written: list[str] = []
 
-    def __call__(self, entries: Sequence[ManifestEntry], above: int) -> Renumbered:
+    def __call__(self, entries: Sequence[ManifestEntry], above: int, by_clock: bool = True) -> Renumbered:
         """The same rows in new files.
 
         Args:
             entries: new files of the job, or those of an earlier call.
             above: the new numbers are larger than this one. All buckets begin with the same number.
+            by_clock: they are also above the clock, as those of a job that begins now; else they are as small as can be.
 
         Raises:
             TableCorrupt, StoreUnavailable: a file cannot be read or written.
             InvalidArgument: there are no larger numbers.
         """
-        first, stem = Beginning.now().first_number(above), str(uuid.uuid4())
+        first, stem = Beginning.now().first_number(above) if by_clock else above + 1, str(uuid.uuid4())
         lowest: dict[PartitionBucket, int] = {}
         for entry in entries:
             place = (entry.partition, entry.bucket)

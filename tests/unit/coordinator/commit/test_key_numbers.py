@@ -27,7 +27,7 @@ ANY_ORDER, FINAL = KeyOrder(by_number=True), KeyOrder(by_number=True, merged_is_
 
 
 def landed(*entries: ManifestEntry) -> Landed:
-    return Landed(2, "APPEND", "another-job", Change(entries, (), 0))
+    return Landed(2, "APPEND", "another-job", Change(entries, (), 0), operation="WRITE")
 
 
 def moved(entry: ManifestEntry, level: int = 5) -> ManifestEntry:

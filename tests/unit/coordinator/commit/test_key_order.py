@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from keyed import Keyed, merged, run_of
 
+from lakelatch.coordinator.commit.request import KeyedRows, Remarks
 from lakelatch.core.errors import CommitConflict
 from lakelatch.core.metadata.data_file import SOURCE_COMPACT
 
@@ -301,3 +302,176 @@ def test_rows_under_an_overwrite_of_newer_rows_are_numbered_again() -> None:
     world.meanwhile(overwritten)
     world.upsert(run_of("ours", (100, 110)))
     assert world.asked == [310] and set(world.files()) == {"new", "ours'"}
+
+
+# ------------------------------------------------------------------------------- commits that have read, or taken away
+
+
+def saying(word: str | None) -> dict[str, Any]:
+    return {"remarks": Remarks(word)}
+
+
+@pytest.mark.parametrize("word", ["UPDATE", "DELETE", "MERGE", None])
+@pytest.mark.parametrize("options", [{}, {"sequence.field": "v"}])
+def test_rows_that_a_change_of_rows_has_not_seen_are_newer_than_its_own(
+    options: dict[str, str], word: str | None
+) -> None:
+    """The change landed first and began later: with its numbers it would hide what it was not computed from. Of another engine's
+    commit, which says nothing, nobody knows what it has read."""
+    world = Keyed(options)
+    world.upsert(run_of("base", (1, 10)))
+    world.meanwhile(lambda: world.upsert(run_of("change", (200, 210)), **saying(word)))
+    world.upsert(run_of("ours", (100, 110)))
+    assert world.asked == [210] and numbers(world)["ours'"][0] > 210
+
+
+def test_a_job_that_cannot_number_its_rows_again_is_told_which_change_has_not_seen_them() -> None:
+    world = Keyed()
+    world.upsert(run_of("base", (1, 10)))
+    world.meanwhile(lambda: world.upsert(run_of("change", (200, 210)), user="updater", **saying("UPDATE")))
+    with pytest.raises(CommitConflict, match=r"older_than_a_read.*snapshot 2 .*updater.*100 to 110"):
+        world.upsert(run_of("ours", (100, 110)), renumber=None)
+
+
+def test_what_a_change_of_rows_has_seen_is_older_than_rows_that_it_has_not_seen() -> None:
+    """The change wrote to another bucket only. It came after the newer job, which it may have read, and before ours."""
+    world = Keyed()
+    world.upsert(run_of("base", (1, 10)))
+    read = world.read()
+
+    def others() -> None:
+        world.upsert(run_of("newer", (200, 210)), read=read)
+        world.upsert(run_of("change", (300, 310), bucket=1), **saying("UPDATE"))
+
+    world.meanwhile(others)
+    world.upsert(run_of("ours", (100, 110)))
+    assert world.asked == [310] and numbers(world)["ours'"][0] > 210
+
+
+def test_a_job_that_landed_after_the_change_of_rows_may_still_be_the_newer_one() -> None:
+    world = Keyed()
+    world.upsert(run_of("base", (1, 10)))
+    read = world.read()
+
+    def others() -> None:
+        world.upsert(run_of("change", (50, 60)), **saying("UPDATE"))
+        world.upsert(run_of("newer", (200, 210)), read=read)
+
+    world.meanwhile(others)
+    world.upsert(run_of("ours", (100, 110)))
+    assert world.asked == [] and set(world.files()) == {"base", "change", "newer", "ours"}
+
+
+def test_a_compaction_has_read_nothing_that_matters() -> None:
+    world = Keyed()
+    base = run_of("base", (1, 10))
+    world.upsert(base)
+    read = world.read()
+
+    def others() -> None:
+        world.upsert(run_of("newer", (200, 210)), read=read)
+        world.compact([base], [merged("big", base)], world.read())
+
+    world.meanwhile(others)
+    world.upsert(run_of("ours", (100, 110)))
+    assert world.asked == []
+
+
+def test_rows_of_a_job_that_began_before_an_overwrite_and_lands_after_it_are_the_newer_ones() -> None:
+    """Otherwise some would be hidden by its rows, and others would stay."""
+    world = Keyed()
+    world.upsert(run_of("base", (1, 10)))
+    world.meanwhile(lambda: overwrite(world, run_of("new", (200, 210))))
+    world.upsert(run_of("ours", (100, 110)))
+    assert world.asked == [210] and set(world.files()) == {"new", "ours'"}
+
+
+BY_SNAPSHOT = {"sequence.snapshot-ordering": "true", "write-only": "true"}
+
+
+def overwrite(world: Keyed, *entries: Any, read: Any = None, renumber: Any = "as a job does") -> Any:
+    """Replace the whole table."""
+    keyed = KeyedRows(renumber=world.renumber if renumber == "as a job does" else renumber)
+    return world.commit(
+        "OVERWRITE",
+        *entries,
+        target=lambda partition: True,
+        read_snapshot=read or world.read(),
+        keyed=keyed,
+        remarks=Remarks("OVERWRITE"),
+    )
+
+
+@pytest.mark.parametrize("options", [{}, {"sequence.field": "v"}])
+def test_an_overwrite_is_older_than_what_stays_beside_it(options: dict[str, str]) -> None:
+    """Its rows get the numbers right above those that it removes."""
+    world = Keyed(options)
+    world.upsert(run_of("base", (1, 10)))
+    world.meanwhile(lambda: world.upsert(run_of("theirs", (100, 110))))
+    overwrite(world, run_of("new-0", (200, 210)), run_of("new-1", (200, 203), bucket=1))
+    assert numbers(world) == {"theirs": (100, 110), "new-0'": (11, 21), "new-1'": (11, 14)}
+
+
+def test_an_overwrite_keeps_numbers_that_are_smaller_than_all_that_stay() -> None:
+    world = Keyed()
+    world.upsert(run_of("base", (1, 10)))
+    world.meanwhile(lambda: world.upsert(run_of("theirs", (300, 310))))
+    overwrite(world, run_of("new", (200, 210)), renumber=None)
+    assert numbers(world) == {"theirs": (300, 310), "new": (200, 210)}
+
+
+def test_an_overwrite_does_not_mind_what_stays_in_other_buckets() -> None:
+    world = Keyed()
+    world.upsert(run_of("base", (1, 10)))
+    world.meanwhile(lambda: world.upsert(run_of("theirs", (100, 110), bucket=1)))
+    overwrite(world, run_of("new", (200, 210)), renumber=None)
+    assert numbers(world) == {"theirs": (100, 110), "new": (200, 210)}
+
+
+@pytest.mark.parametrize(
+    ("options", "theirs", "renumber"),
+    [({}, (20, 30), "as a job does"), ({}, (100, 110), None), (BY_SNAPSHOT, (100, 110), "as a job does")],
+    ids=["no room for its numbers", "its rows cannot be written again", "ordered by snapshots"],
+)  # fmt: skip
+def test_an_overwrite_that_cannot_be_older_than_what_stays_gives_way(
+    options: dict[str, str], theirs: tuple[int, int], renumber: Any
+) -> None:
+    world = Keyed(options)
+    world.upsert(run_of("base", (1, 10)))
+    world.meanwhile(lambda: world.upsert(run_of("theirs", theirs)))
+    with pytest.raises(CommitConflict, match=r"newer_rows_stay.*read the table again"):
+        overwrite(world, run_of("new", (200, 220)), renumber=renumber)
+    assert set(world.files()) == {"base", "theirs"}
+
+
+def test_the_last_number_below_what_stays_is_free() -> None:
+    world = Keyed()
+    world.upsert(run_of("base", (1, 10)))
+    world.meanwhile(lambda: world.upsert(run_of("theirs", (22, 30))))
+    overwrite(world, run_of("new", (200, 210)))
+    assert numbers(world)["new'"] == (11, 21)
+
+
+def test_an_overwrite_gives_way_where_a_delete_of_what_stays_was_dropped() -> None:
+    """Its own row of that key would come back to life."""
+    world = Keyed()
+    world.upsert(run_of("base", (1, 10)))
+    theirs = run_of("theirs", (100, 110), deletes=1)
+
+    def others() -> None:
+        world.upsert(theirs)
+        world.compact([theirs], [merged("big", theirs)], world.read())
+
+    world.meanwhile(others)
+    with pytest.raises(CommitConflict, match="newer_rows_merged"):
+        overwrite(world, run_of("new", (50, 60)))
+
+
+@pytest.mark.parametrize("word", ["UPDATE", "DELETE", "MERGE"])
+def test_an_overwrite_gives_way_to_rows_that_were_computed_from_those_that_it_replaces(word: str) -> None:
+    """They would come back."""
+    world = Keyed()
+    world.upsert(run_of("base", (1, 10)))
+    world.meanwhile(lambda: world.upsert(run_of("change", (300, 310)), **saying(word)))
+    with pytest.raises(CommitConflict, match=r"rows_changed_meanwhile.*snapshot 2"):
+        overwrite(world, run_of("new", (200, 210)))

@@ -123,7 +123,8 @@ def test_nothing_is_read_where_no_level_can_be_spoilt(entries: Any, newest: int,
 def test_the_numbers_of_partitions_are_needed_only_where_rows_are_ordered_by_them() -> None:
     entries = (run_of("new", (1, 2)), run_of("postponed", (1, 2), bucket=-2)._replace(partition=b"another"))
     assert rules(COMPACTION).numbered_partitions(entries) == {NO_PARTITION}
-    assert rules(COMPACTION, schema=BY_COLUMN).numbered_partitions(entries) == set()
+    assert rules(COMPACTION, schema=BY_COLUMN).numbered_partitions(entries) == {NO_PARTITION}, "ties are"
+    assert rules(COMPACTION, schema=BY_SNAPSHOT).numbered_partitions(entries) == set()
 
 
 def test_a_compaction_keeps_numbers_even_if_its_writer_does_not_say_what_it_is() -> None:
@@ -141,7 +142,7 @@ def test_a_compaction_keeps_numbers_even_if_its_writer_does_not_say_what_it_is()
 
 
 def renumber(asked: list[int]) -> Any:
-    def again(entries: Sequence[ManifestEntry], above: int) -> Renumbered:
+    def again(entries: Sequence[ManifestEntry], above: int, by_clock: bool) -> Renumbered:
         asked.append(above)
         made = tuple(
             e._replace(
