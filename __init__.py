@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from .core.version import __version__ as __version__
 
 if TYPE_CHECKING:
+    from .backends.trust import allow
     from .coordinator.commit.receipt import Receipt
     from .coordinator.recovery.recover import RecoveredCommit, Recovery, recover
     from .core.errors import (
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
     from .table.table import Table
 
 _HOMES = {
+    "backends.trust": "allow",
     "core.errors": (
         "CommitConflict Fenced InvalidArgument LakelatchError OutcomeUnknown ProtocolViolation RetriesExhausted"
         " StoreUnavailable TableCorrupt TableExists TableNotFound UnsafeBackend Unsupported"
@@ -92,6 +94,7 @@ __all__ = [
     "UnsafeBackend",
     "Unsupported",
     "add_column",
+    "allow",
     "col",
     "create_table",
     "drop_column",

@@ -1,8 +1,8 @@
 """Files outside a table's folder, in locations that an option of the table names (`data-file.external-paths`).
 
-Owns: finding the store and the key for such a file's URL, and deleting files wherever they are. Must not know: which locations
-are allowed (see `core.places`), tables.
-Source: format/snapshot §1. Invariant: Only keys that were checked against the table's options are passed in.
+Owns: finding the store and the key for such a file's URL, and deleting files wherever they are. Must not know: tables.
+Source: format/snapshot §1. Invariant: nothing outside of a table's folder is touched but in a place that the caller allowed for
+it (`trust`), whatever the table's options name (H16).
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable
 from ..core.places import is_external, plain_url, scheme_of
 from .registry import first_alias, open_beside
 from .store import Store
+from .trust import check_allowed, spelled
 
 
 def location_of(store: Store) -> str:
@@ -61,14 +62,40 @@ def located(store: Store, key: str) -> tuple[Store, str]:
         store: the table's store.
         key: relative to the table's root, or a whole URL.
 
+    Raises:
+        InvalidArgument: the file lies where the caller did not allow it.
+
     >>> from .memory import MemoryStore
-    >>> located(MemoryStore("memory://doctest/t"), "FILE:/data/x/bucket-0/data-1.orc")[1]
-    'data-1.orc'
+    >>> located(MemoryStore("memory://doctest/t"), "memory://doctest/t/bucket-0/data-1.orc")[1]
+    'bucket-0/data-1.orc'
     """
     if not is_external(key):
         return store, key
-    folder, _, name = plain_url(key).rpartition("/")
-    return open_beside(store, folder), name
+    root = _root(store, key)
+    return _store_at(store, root), _inside(key, root)
+
+
+def store_elsewhere(store: Store, url: str) -> Store:
+    """The store of a location outside the table's folder.
+
+    Raises:
+        InvalidArgument: the caller did not allow it.
+    """
+    _root(store, url)
+    return open_beside(store, url)
+
+
+def _store_at(store: Store, root: str) -> Store:
+    return store if root == spelled(fixed_url(store)) else open_beside(store, root)
+
+
+def _inside(url: str, root: str) -> str:
+    return spelled(url)[len(root) :].lstrip("/")
+
+
+def _root(store: Store, url: str) -> str:
+    """The place that was allowed: the links in it are as little followed as those in the table's folder."""
+    return check_allowed(fixed_url(store), url, "the metadata")
 
 
 def delete_located(store: Store, keys: Iterable[str], *, named: bool = True) -> None:
@@ -80,19 +107,19 @@ def delete_located(store: Store, keys: Iterable[str], *, named: bool = True) -> 
 
     Raises:
         StoreUnavailable: a store refused.
+        InvalidArgument: a file lies where the caller did not allow it; those before it may be deleted.
     """
     inside: list[str] = []
     outside: dict[str, list[str]] = {}
     for key in keys:
         if is_external(key):
-            folder, _, name = plain_url(key).rpartition("/")
-            outside.setdefault(folder, []).append(name)
+            outside.setdefault(_root(store, key), []).append(key)
         else:
             inside.append(key)
     if inside:
         _deletion(store, named)(inside)
-    for folder, names in outside.items():
-        _deletion(open_beside(store, folder), named)(names)
+    for root, urls in outside.items():
+        _deletion(_store_at(store, root), named)([_inside(url, root) for url in urls])
 
 
 def _deletion(store: Store, named: bool) -> Callable[[list[str]], None]:

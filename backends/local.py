@@ -3,7 +3,7 @@
 Owns: the atomic create by hard link, the meaning of each errno for it, URL forms. Must not know: tables.
 Invariants: a name appears with all its bytes or not at all. A synced temporary file gets its name by `os.link` (create) or
 `os.replace` (put). A create never uses `os.rename`, which overwrites, nor `O_EXCL`, with which readers would see half a file.
-An acknowledged write survives a crash.
+An acknowledged write survives a crash. Links below the root are read, but nothing is written or deleted through them.
 Source: format/stores §3.
 """
 
@@ -104,7 +104,7 @@ class LocalStore(LocalFolders):
         return _info(key, found)
 
     def put(self, key: str, data: bytes) -> None:
-        path = self._path(key)
+        path = self._own_path(key)
         try:
             temporary = self._disk.write_temporary(path, data)
             self._replace(temporary, path)
@@ -112,7 +112,7 @@ class LocalStore(LocalFolders):
             self._refuse("write", key, error)
 
     def put_if_absent(self, key: str, data: bytes) -> PutOutcome:
-        path = self._path(key)
+        path = self._own_path(key)
         if os.path.lexists(path):  # saves the loser of a race the write and the sync
             return AlreadyThere()
         try:
@@ -179,7 +179,7 @@ class LocalStore(LocalFolders):
         """Delete files. Returns the folders that they were in."""
         folders = set()
         for key in keys:
-            path = self._path(key)
+            path = self._own_path(key)
             try:
                 os.unlink(path)
             except OSError as error:
@@ -198,7 +198,7 @@ class LocalStore(LocalFolders):
         Raises:
             ObjectNotFound: there is no such file.
         """
-        source, path = self._path(key), self._path(to)
+        source, path = self._own_path(key), self._own_path(to)
         try:
             self._disk.make_folders(os.path.dirname(path))
             os.link(source, path, follow_symlinks=False)
@@ -224,7 +224,7 @@ class LocalStore(LocalFolders):
             self._refuse("open", key, error)
 
     def open_output(self, key: str) -> Any:
-        path = self._path(key)
+        path = self._own_path(key)
         try:
             temporary, descriptor = self._disk.create_temporary(path)
         except OSError as error:

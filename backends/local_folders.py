@@ -1,7 +1,7 @@
 """Folders of a local disk: listed, removed, renamed, and files copied between them.
 
 Owns: `LocalFolders`, the part of `LocalStore` that catalogs and operations on whole tables use. Must not know: tables.
-Invariants: no link is followed. A rename is one call of the kernel, which refuses a target that holds anything.
+Invariants: no link below the root is followed. A rename is one call of the kernel, which refuses a target that holds anything.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import stat
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -45,7 +46,10 @@ class LocalFolders(ABC):
 
     def remove_folders(self, prefix: str) -> None:
         """Remove empty folders, and temporary files in them (see `folders.RemovesFolders`)."""
-        top = os.path.join(self._disk.root, safe_prefix(prefix)).rstrip("/")
+        try:
+            top = os.path.dirname(self._own_path(f"{safe_prefix(prefix)}x"))
+        except Unsupported:  # what lies behind a link is not the table's to remove
+            return
         for folder, _, names in os.walk(top, topdown=False):
             for name in filter(is_temporary, names):
                 remove(os.path.join(folder, name))
@@ -82,7 +86,7 @@ class LocalFolders(ABC):
             return False
         with source._reading(source_key) as descriptor:
             try:
-                self._copy(descriptor, os.path.join(self._disk.root, safe_key(key)))
+                self._copy(descriptor, self._own_path(key))
             except OSError as error:
                 self._refuse("write", key, error)
         return True
@@ -90,6 +94,26 @@ class LocalFolders(ABC):
     @abstractmethod
     def _reading(self, key: str) -> Any:
         """A context in which an object is open for reading, as a file descriptor."""
+
+    def _own_path(self, key: str) -> str:
+        """The path of a key that is written or deleted: no folder on the way from the root is a link (H16).
+
+        Raises:
+            Unsupported: one is.
+        """
+        place, *folders = self._disk.root, *safe_key(key).split("/")[:-1]
+        for folder in folders:
+            place = os.path.join(place, folder)
+            try:
+                kind = os.lstat(place).st_mode
+            except OSError:
+                break  # it will be made, or the request will say what is wrong
+            if stat.S_ISLNK(kind):
+                raise Unsupported(
+                    f"{self._url}: {key} lies behind the link {place}, and links inside of a folder are only read",
+                    next_step="move the files into the folder, or name their location in option data-file.external-paths",
+                )
+        return os.path.join(self._disk.root, key)
 
     def _copy(self, descriptor: int, path: str) -> None:
         temporary, target = self._disk.create_temporary(path)

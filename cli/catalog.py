@@ -1,4 +1,4 @@
-"""The commands for whole tables and catalogs: `ls`, `maintain`, `drop`, `rename`, `migrate`, `clone`, `export`.
+"""The commands for whole tables and catalogs: `ls`, `maintain`, `drop`, `rename`, `migrate`, `clone`, `export`, `allow`.
 
 Owns: their arguments and the stable keys of their JSON. Must not know: what belongs to a table, or how it is deleted.
 Invariant: without `--apply`, `drop` and `maintain` only show the plan and change nothing.
@@ -112,6 +112,16 @@ def register(commands: Commands) -> None:
         "lakelatch rename /lake/air.db/flights /lake/air.db/trips",
     )
     parser.add_argument("new_url", metavar="NEW_URL", help="where the table will be")
+    parser = add_command(
+        commands,
+        "allow",
+        allow,
+        "Allow a table to use places outside of its folder: locations of data files, a journal on this machine, a service that is"
+        " told of partitions. Its files name them, so whoever writes to it chooses them. Without a place, tells what is allowed.",
+        "lakelatch allow s3://lake/air.db/flights s3://archive/flights\nlakelatch allow /lake/air.db",
+        url="the table, or a folder of tables",
+    )
+    parser.add_argument("places", metavar="PLACE", nargs="*", help="a folder, a file or a URL; all below it is meant")
 
 
 def ls(args: argparse.Namespace, output: Output) -> int:
@@ -219,4 +229,15 @@ def rename(args: argparse.Namespace, output: Output) -> int:
         output.record({"url": moved.url})
     else:
         output.line(f"{args.url} is now {moved.url}")
+    return OK
+
+
+def allow(args: argparse.Namespace, output: Output) -> int:
+    from ..backends.trust import allow as allowed
+
+    places = allowed(args.url, *args.places)
+    if output.as_json:
+        output.record({"url": args.url, "places": list(places)})
+    else:
+        output.line(f"{args.url} may use {', '.join(places) or 'nothing outside of its folder'}")
     return OK

@@ -277,9 +277,9 @@ def explain_record(table: Table, snapshot: Snapshot) -> dict[str, Any]:
 def _events_of(table: Table, commit: Commit, argument: str | None) -> tuple[list[Entry], Path]:
     """The events of a commit, or of that which created its snapshot, if a journal has them, and the path of that journal."""
     from ..coordinator.journal.lines import read_journal
-    from ..core import options as opt
+    from ..coordinator.journal.object_journal import file_of
 
-    own = table.schema.options.get(opt.COMMIT_JOURNAL)
+    own = file_of(table.schema.options, table.store)
     path = Path(own) if own and not argument and JOURNAL not in os.environ else journal_path(argument)
     if not path.exists():
         if argument is not None:

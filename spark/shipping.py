@@ -20,6 +20,7 @@ import pyarrow as pa
 from pyspark import cloudpickle
 from pyspark.sql.datasource import DataSource
 
+from ..backends.trust import Allowed, allowed_now, learn
 from ..core.errors import Unsupported
 from ..core.version import __version__
 from .session import parallelism, setting
@@ -98,8 +99,17 @@ class _Call:
 
 
 def _sealed(function: Callable[..., Any], *arguments: Any) -> bytes:
-    """Bytes that `opener` turns into the result of the call. The function is one of an importable module."""
-    return bytes(cloudpickle.dumps(_Call(function, *arguments)))  # type: ignore[no-untyped-call]
+    """Bytes that `opener` turns into the result of the call. The function is one of an importable module.
+
+    What the caller allowed tables to use outside of their folders travels along.
+    """
+    call = _Call(_called, allowed_now(), function, arguments)
+    return bytes(cloudpickle.dumps(call))  # type: ignore[no-untyped-call]
+
+
+def _called(allowed: Allowed, function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
+    learn(allowed)
+    return function(*arguments)
 
 
 # ------------------------------------------------------------------------------------------------------------- tasks

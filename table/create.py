@@ -85,7 +85,7 @@ def create_table(
         url: the table's location: a path, `file://`, `s3://`, …
         schema: an Arrow schema, or `Schema` for types that Arrow lacks.
         partition_by, primary_key: a column name, or several.
-        options: the format's table options.
+        options: the format's table options. The locations of `data-file.external-paths` are allowed for this table (see `allow`).
         exist_ok: return the existing table instead of raising.
         storage_options: options of the store, as in fsspec. They are never stored in the table.
         journal: as for `open_table`.
@@ -97,12 +97,15 @@ def create_table(
         StoreUnavailable: the store cannot be reached, or refused; no table was created.
         OutcomeUnknown: the store did not confirm that the table was created.
     """
+    from ..backends.elsewhere import fixed_url
     from ..backends.registry import open_store
+    from ..backends.trust import allow_here
     from ..coordinator.schema_commit import create_first_schema
     from ..core.metadata.key_checks import check_keyed
     from ..core.metadata.schema import new_schema
     from ..core.metadata.table_identity import with_identity
     from ..core.option_names import check_option_name
+    from ..core.places import named_locations
     from ..core.rows.arrow import from_arrow_schema
 
     for key in options or {}:
@@ -119,7 +122,11 @@ def create_table(
     check_keyed(made)
     store = open_store(url, storage_options)
     first_schema = with_identity(made.to_json(), uuid4())
-    if not create_first_schema(store, TablePaths().schema(made.id), first_schema) and not exist_ok:
+    if create_first_schema(store, TablePaths().schema(made.id), first_schema):
+        # The caller named these places, and nothing in the table can name a file there yet.
+        if outside := named_locations(made.options):
+            allow_here(fixed_url(store), outside)
+    elif not exist_ok:
         raise TableExists(f"there is a table at {store.url}")
     return _open(store, DEFAULT_BRANCH, journal)
 
@@ -231,10 +238,14 @@ def rename_table(url: str, new_url: str, *, storage_options: Mapping[str, Any] |
     >>> ll.rename_table("memory://rename-doctest/t", "memory://rename-doctest/u").url, ll.is_table(table.url)
     ('memory://rename-doctest/u', False)
     """
+    from ..backends.elsewhere import fixed_url
     from ..backends.registry import open_store, url_text
+    from ..backends.trust import moved
     from ..coordinator.maintenance.rename import rename
 
-    rename(open_store(url, storage_options), url_text(new_url))
+    store = open_store(url, storage_options)
+    rename(store, url_text(new_url))
+    moved(fixed_url(store), new_url)
     return open_table(new_url, storage_options=storage_options)
 
 

@@ -60,7 +60,7 @@ class OpenTable:
         self.paths = TablePaths(branch, schema.options.get(opt.DATA_FILE_DIRECTORY))
         self.timeline = Timeline(store, self.paths)
         self.pinned = pinned
-        self._journal = journal or schema.options.get(opt.COMMIT_JOURNAL) or None
+        self._journal = journal
         self._committer: Committer | None = None
         self._first_schema = first_schema
         self._last_seen = last_seen or LastSeen()
@@ -201,10 +201,10 @@ class OpenTable:
     def _committer_with(self, schema: TableSchema) -> Committer:
         from ..coordinator.commit.committer import Committer
         from ..coordinator.history.timeline import Timeline
-        from ..coordinator.journal.object_journal import open_journal
+        from ..coordinator.journal.object_journal import journal_of, open_journal
 
         paths = TablePaths(self._branch, schema.options.get(opt.DATA_FILE_DIRECTORY))
-        journal = open_journal(self._journal, self.store)
+        journal = open_journal(self._journal or journal_of(schema.options, self.store), self.store)
         committer = Committer(self.store, paths, schema, journal, first_schema=self._first_schema)
         timeline = Timeline(self.store, paths, first_schema=self._first_schema)
         committer.afterwards(self._afterwards(timeline, schema))

@@ -12,8 +12,9 @@ from http.client import HTTPException
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
-from ..backends.elsewhere import location_of
+from ..backends.elsewhere import fixed_url, location_of
 from ..backends.store import Store
+from ..backends.trust import check_allowed
 from ..core import options as opt
 from ..core.errors import InvalidArgument, StoreUnavailable
 from ..core.json_text import parse_json
@@ -63,9 +64,11 @@ def report_partition(store: Store, schema: TableSchema, path: str) -> None:
         path: the partition's name, such as `dt=2026-01-01/hour=9`.
 
     Raises:
+        InvalidArgument: the caller did not allow the service for this table. Nothing was sent.
         StoreUnavailable: the service cannot be reached, or did not answer `SUCCESS`. The partition may be reported again.
     """
     url, location = service_of(schema), location_of(store)
+    check_allowed(fixed_url(store), re.split("[?#]", url)[0], f"option '{opt.PARTITION_MARK_DONE_URL.key}'")
     found = _IN_A_CATALOG.search(location)
     told = {
         "params": schema.options.get(opt.PARTITION_MARK_DONE_PARAMS),

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import gc
 import os
+import shutil
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
@@ -44,11 +46,13 @@ def pytest_configure() -> None:
     os.environ["PYTHONPATH"] = os.pathsep.join([str(CHECKOUT / ".tools"), str(TESTS)])
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     # A developer's own cloud settings must not reach a test, nor a test the cloud.
-    theirs = ("AWS_", "AZURE_", "GOOGLE_", "GCSFS_", "STORAGE_EMULATOR_HOST", "LAKELATCH_JOURNAL")
+    theirs = ("AWS_", "AZURE_", "GOOGLE_", "GCSFS_", "STORAGE_EMULATOR_HOST", "LAKELATCH_JOURNAL", "LAKELATCH_ALLOW")
     given = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY") if "LAKELATCH_S3_URL" in os.environ else ()
     for name in [n for n in os.environ if n.startswith(theirs) and n not in given]:
         del os.environ[name]
     os.environ["AWS_EC2_METADATA_DISABLED"] = "true"
+    # What a test allows, no developer has allowed.
+    os.environ["LAKELATCH_SETTINGS"] = os.path.join(tempfile.mkdtemp(prefix="lakelatch-settings-"), "settings.json")
 
 
 @pytest.hookimpl(wrapper=True)
@@ -64,6 +68,7 @@ def pytest_collection() -> Iterator[None]:
 
 
 def pytest_unconfigure() -> None:
+    shutil.rmtree(Path(os.environ.pop("LAKELATCH_SETTINGS")).parent, ignore_errors=True)
     gc.unfreeze()  # else libraries take what is left at the end of Python for leaks of theirs, and say so
 
 

@@ -17,6 +17,7 @@ from typing import Any, Protocol
 
 from ...backends.store import AlreadyThere, Created, PutOutcome, Unknown
 from ...backends.threads import forked_lock
+from ...backends.trust import spelled
 from ...core.errors import InvalidArgument, LakelatchError, StoreUnavailable, TableCorrupt
 from ...core.json_text import parse_json
 from ...core.paths import DEFAULT_BRANCH
@@ -184,7 +185,7 @@ def address_of(url: str) -> str:
 def is_address_of(name: str, table: str) -> bool:
     """Whether a journal's name of a table stands for the table with this address. Older versions kept `file://` in names."""
     try:
-        return name == table or address_of(name) == table
+        return name == table or spelled(name) == spelled(table)
     except InvalidArgument:
         return False
 

@@ -1,7 +1,7 @@
 """A journal beside the table: one object per decisive step, with all that another machine needs to finish a commit.
 
-Owns: `ObjectJournal`, the location of its objects, `open_journal`. Must not know: how a commit ended. Source: format/commit
-§12.
+Owns: `ObjectJournal`, the location of its objects, `open_journal`, which file a table may name. Must not know: how a commit
+ended. Source: format/commit §12.
 Invariants: an object holds all events of its commit so far and is created atomically, so a writer and a process that takes its
 commit over cannot both come first. Nothing is written before a snapshot is about to be sent. An object is deleted once the
 outcome of the commit is known, unless its name must stay taken, against a writer that may wake up or a late send of the journal
@@ -15,10 +15,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
+from ...backends.elsewhere import fixed_url
 from ...backends.store import AlreadyThere, Created, ObjectNotFound, PutOutcome, Store, Unknown
-from ...core.errors import LakelatchError
+from ...backends.trust import check_allowed
+from ...core import options as opt
+from ...core.errors import InvalidArgument, LakelatchError
+from ...core.options import TableOptions
 from ...core.paths import number_in
 from ..protocol import events as ev
 from .file_journal import FileJournal
@@ -124,6 +129,26 @@ class ObjectJournal(SharedJournal):
 
 def _key(commit: str, number: int) -> str:
     return f"{FOLDER}{commit}-{number}{_SUFFIX}"
+
+
+def journal_of(options: TableOptions, store: Store) -> str:
+    """The journal that a table's option `commit.journal` names: one beside it, or a file that the caller allowed for the table.
+
+    Raises:
+        InvalidArgument: the file was not allowed: whoever writes to the table would write into files of this machine.
+    """
+    setting = options.get(opt.COMMIT_JOURNAL)
+    if setting not in ("", OBJECT):
+        check_allowed(fixed_url(store), setting, f"option '{opt.COMMIT_JOURNAL.key}'", itself=True)
+    return setting
+
+
+def file_of(options: TableOptions, store: Store) -> str | None:
+    """The file that the option names, where it is a journal that the caller allowed; else it is none to look into."""
+    with suppress(InvalidArgument):
+        setting = journal_of(options, store)
+        return None if setting in ("", OBJECT) else setting
+    return None
 
 
 def open_journal(setting: str | Path | Journal | None, store: Store) -> Journal:

@@ -15,8 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ...backends.elsewhere import delete_located
-from ...backends.registry import open_beside
+from ...backends.elsewhere import delete_located, store_elsewhere
 from ...backends.store import ObjectInfo, Store
 from ...core import options as opt
 from ...core.html_text import ShownAsText
@@ -205,7 +204,7 @@ def external_locations(timeline: Timeline, schema: TableSchema, listed: Iterable
 
 def _elsewhere(store: Store, root: str, is_data: re.Pattern[str], until_ms: int) -> Iterator[ObjectInfo]:
     """The old data files in a location, by their URLs."""
-    for info in list_everything(open_beside(store, root)):
+    for info in list_everything(store_elsewhere(store, root)):
         folder, _, name = info.key.rpartition("/")
         if 0 < info.modified_ms < until_ms and is_data.match(f"{_ENTROPY.sub('', folder)}/{name}"):
             yield replace(info, key=f"{root}/{info.key}")

@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import TypeVar
 
 from ...backends.store import ObjectInfo, ObjectNotFound
-from ...core import options as opt
 from ...core.errors import TableCorrupt
 from ...core.metadata.manifest import ManifestFile, decode_manifests
 from ...core.metadata.schema import TableSchema
@@ -28,7 +27,7 @@ from ...core.typed import Array
 from ..history.timeline import Timeline
 from ..intents.shelf import all_open
 from ..journal.lines import OBJECT, Damage, read_lines
-from ..journal.object_journal import FOLDER, JOURNAL_VARIABLE, ObjectJournal
+from ..journal.object_journal import FOLDER, JOURNAL_VARIABLE, ObjectJournal, file_of
 from ..recovery.home import Home
 from ..recovery.past import Past, pasts
 from .names import NameSet, fingerprints
@@ -156,12 +155,12 @@ def read_journals(timeline: Timeline, schema: TableSchema) -> list[Past]:
     """The commits of this table in its journals whose outcome is not known: they may still be sent, with the files they name.
 
     Read are the journal beside the table, and the files that option `commit.journal` and the environment's `LAKELATCH_JOURNAL`
-    name, if they are on this machine.
+    name, if they are on this machine and, where the table names them, allowed.
 
     Raises:
         TableCorrupt: a journal is damaged, so that the files of a commit under way are not known (H11).
     """
-    store, setting = timeline.store, schema.options.get(opt.COMMIT_JOURNAL)
+    store, setting = timeline.store, file_of(schema.options, timeline.store) or ""
     beside = ObjectJournal(store).lines()
     damage = next((line for line in beside if isinstance(line, Damage)), None)
     found = list(pasts(beside).values())

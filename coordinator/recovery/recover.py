@@ -19,7 +19,6 @@ from typing import Any, Literal, TypeAlias
 from ...backends.elsewhere import fixed_url
 from ...backends.registry import open_store, scheme_of
 from ...backends.store import Store
-from ...core import options as opt
 from ...core.errors import InvalidArgument, LakelatchError, TableCorrupt, TableNotFound
 from ...core.html_text import ShownAsText
 from ...core.metadata.snapshot import parse_snapshot
@@ -33,8 +32,8 @@ from ..history.timeline import Timeline
 from ..intents.intent import Intent, parse_intent
 from ..intents.shelf import folder_of
 from ..journal.file_journal import FileJournal
-from ..journal.lines import OBJECT, Damage, MemoryJournal, address_of
-from ..journal.object_journal import ObjectJournal
+from ..journal.lines import Damage, MemoryJournal, address_of
+from ..journal.object_journal import ObjectJournal, file_of
 from ..journal.shared_journal import SharedJournal
 from ..outcome.resolution import Resolution, find_out, resolved
 from ..protocol import effects as do
@@ -133,8 +132,8 @@ def recover(
     notified; no commit lands twice.
 
     Args:
-        url: a table (then the journal objects beside it, and the journal file that its option `commit.journal` names), or the
-            path of a JSON-lines journal (then for every table in it).
+        url: a table (then what the journal objects beside it, and the file that its option `commit.journal` names where it was
+            allowed, tell of this table), or the path of a JSON-lines journal (then for every table in it).
         storage_options: options of the tables' stores.
         table: of a journal, only the commits to the table at this URL. It may have been renamed since.
         dry_run: only report: nothing is sent, recorded in a journal, or deleted.
@@ -206,13 +205,14 @@ def _journals(
         return
     store = open_store(str(url), storage_options)
     try:
-        setting = Timeline(store, TablePaths()).latest_schema().options.get(opt.COMMIT_JOURNAL)
+        options = Timeline(store, TablePaths()).latest_schema().options
     except TableNotFound:
         raise TableNotFound(f"there is neither a table nor a journal at {url}") from None
     home = Home(store)
     yield ObjectJournal(store), home
-    if setting != OBJECT and Path(setting).is_file():
-        yield FileJournal(setting), home
+    named = file_of(options, store)
+    if named is not None and Path(named).is_file():
+        yield FileJournal(named), home
 
 
 # -------------------------------------------------------------------------------------------------------- one journal

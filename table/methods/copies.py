@@ -69,7 +69,8 @@ class Copies(OpenTable):
         With `reference` only metadata is written: the clone has the newest snapshot of the branch main, as a table of its own
         that reads this table's data files where they are. Changes of either table are not seen by the other one, and nothing
         that lakelatch does with the clone deletes a file of this table. This table gets a tag, `referenced-by-…`, which keeps
-        the files from its expiry. Delete the tag when the clone is gone.
+        the files from its expiry. Delete the tag when the clone is gone. You may read these files through the clone; others allow
+        it for themselves (`ll.allow`).
 
         Args:
             url: where the copy will be.
@@ -118,6 +119,7 @@ class Copies(OpenTable):
         self, main: Timeline, schema: TableSchema, target: Store, dry_run: bool, progress: Progress | None
     ) -> ReferencePlan:
         from ...backends.elsewhere import location_of
+        from ...backends.trust import allow_here
         from ...coordinator.maintenance.clone import check_target
         from ...coordinator.maintenance.reference import apply_reference, beside_expiries, plan_reference, referring
         from ...coordinator.tags.creation import create_tag
@@ -139,7 +141,9 @@ class Copies(OpenTable):
             if dry_run:
                 return plan
             create_tag(main, Tag(plan.tag, newest))
-        return apply_reference(main, schema, plan, target, progress)
+        made = apply_reference(main, schema, plan, target, progress)
+        allow_here(location_of(target), [location_of(self.store)])
+        return made
 
     def export(
         self,

@@ -56,6 +56,7 @@ def test_both_sides_write_blobs(
     options = OPTIONS | options
     if "data-file.external-paths.strategy" in options:
         options["data-file.external-paths"] = f"file:{tmp_path}/outside"
+        ll.allow(path, tmp_path / "outside")
     if creator == "ours":
         ll.create_table(str(path), ll.Schema(COLUMNS), partition_by="p", options=options)
     else:

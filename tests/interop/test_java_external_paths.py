@@ -45,6 +45,10 @@ def test_both_sides_write_and_delete_elsewhere(tmp_path: Path, paimon_java: Any,
     paimon_java.create_table(path, COLUMNS, partition_keys=["p"], options=options)
     paimon_java.commit_rows(path, [[i, "a"] for i in range(3)])
     table = ll.open_table(str(path))
+    if strategy != "none":
+        with pytest.raises(ll.InvalidArgument, match="was not allowed for this table"):
+            table.to_arrow()
+    ll.allow(path, *roots)
     for i in range(6):
         table.append(pa.table({"id": [10 + i], "p": [STRANGE if i == 5 else "b"]}).cast(table.arrow_schema))
     wanted = [*([i, "a"] for i in range(3)), *([10 + i, STRANGE if i == 5 else "b"] for i in range(6))]
@@ -85,6 +89,7 @@ def test_orphans_elsewhere_are_deleted_only_if_asked_for(tmp_path: Path, paimon_
     options = {PATHS: f"file://{outside}", STRATEGY: "entropy-inject"}
     paimon_java.create_table(path, COLUMNS, partition_keys=["p"], options=options)
     paimon_java.commit_rows(path, [[1, "a"]])
+    ll.allow(path, outside)
     table = ll.open_table(str(path))
     rows = pa.table({"id": [2], "p": ["a"]}).cast(table.arrow_schema)
     table.append(rows)

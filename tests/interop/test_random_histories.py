@@ -65,6 +65,7 @@ class History:
             if rng.random() < 0.4:
                 options["manifest.format"] = rng.choice(["orc", "parquet"])
             java.create_table(path, columns(self.names), partition_keys=self.keys, options=options)
+            ll.allow(path, path.parent / "elsewhere")
         self.ledger = Ledger(path)
         self.writers: list[Writer] = [Lakelatch(), Lakelatch(warm=True), Lakelatch(warm=True), Java(java)]
         self.log = [f"seed {seed}: {self.names}, partitions {self.keys}, {options}"]

@@ -16,7 +16,7 @@ from lakelatch.backends.durable import is_temporary, temporary_name
 from lakelatch.backends.elsewhere import location_of
 from lakelatch.backends.local import LocalStore, local_path
 from lakelatch.backends.store import AlreadyThere, Created, ObjectNotFound, Unknown
-from lakelatch.core.errors import InvalidArgument, StoreUnavailable, UnsafeBackend
+from lakelatch.core.errors import InvalidArgument, StoreUnavailable, UnsafeBackend, Unsupported
 
 KEY = "snapshot/snapshot-1"
 
@@ -243,3 +243,38 @@ def test_unknown_options_are_refused(tmp_path: Path) -> None:
         LocalStore(str(tmp_path), {"fsink": True})
     with pytest.raises(InvalidArgument, match="perhaps"):
         LocalStore(str(tmp_path), {"fsync": "perhaps"})
+
+
+def test_nothing_is_written_or_deleted_through_a_link(tmp_path: Path) -> None:
+    """H16: a folder of the table that is a link leads out of it. Reading follows it; a root that is a link is as any other."""
+    (tmp_path / "private").mkdir()
+    (tmp_path / "private" / "f").write_bytes(b"theirs")
+    (tmp_path / "real" / "t").mkdir(parents=True)
+    (tmp_path / "lake").symlink_to(tmp_path / "real")
+    store = LocalStore(str(tmp_path / "lake" / "t"))
+    (tmp_path / "real" / "t" / "bucket-0").symlink_to(tmp_path / "private")
+    (tmp_path / "real" / "t" / "p=1").mkdir()
+    (tmp_path / "real" / "t" / "p=1" / "bucket-0").symlink_to("../../../private")
+    store.put("ours", b"x")
+    other = LocalStore(str(tmp_path / "other"))
+    for folder in ("bucket-0", "p=1/bucket-0", "bucket-0/deep"):
+        for act in (
+            lambda f: store.put(f"{f}/f", b"x"),
+            lambda f: store.put_if_absent(f"{f}/new", b"x"),
+            lambda f: store.delete_many([f"{f}/f"]),
+            lambda f: store.forget_many([f"{f}/f"]),
+            lambda f: store.open_output(f"{f}/new"),
+            lambda f: store.second_name("ours", f"{f}/new"),
+            lambda f: store.second_name(f"{f}/f", "mine"),
+            lambda f: store.copy_from(store, "ours", f"{f}/new"),
+        ):
+            with pytest.raises(Unsupported, match="lies behind the link"):
+                act(folder)
+        store.remove_folders(f"{folder}/")
+    assert store.get("bucket-0/f") == b"theirs"
+    assert other.copy_from(store, "bucket-0/f", "f")
+    assert {path.name for path in (tmp_path / "private").iterdir()} == {"f"}
+    (tmp_path / "real" / "t" / "link").symlink_to(tmp_path / "private" / "f")
+    store.put("link", b"ours")
+    assert (tmp_path / "private" / "f").read_bytes() == b"theirs" and store.get("link") == b"ours"
+    assert store.get("ours") == b"x" and [info.key for info in store.list("")] == ["link", "ours"]

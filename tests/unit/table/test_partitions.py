@@ -278,6 +278,11 @@ def test_a_service_is_told_of_partitions_that_are_done(tmp_path: Path, monkeypat
         Thread(target=server.serve_forever, daemon=True).start()
         port = server.server_address[1]
         table.alter(ll.set_option(url, f"http://127.0.0.1:{port}/done"), ll.set_option(f"{action}.http.params", "p"))
+        with pytest.raises(
+            InvalidArgument, match=rf"'{url}' of table .* names http://127.0.0.1:{port}/done, which was not allowed"
+        ):
+            table.mark_done(["dt=a/h=1"])
+        ll.allow(tmp_path, f"http://127.0.0.1:{port}/")
         for why in ("its answer has result 'failed'", "did not confirm that partition dt=a/h=1 is done"):
             with pytest.raises(StoreUnavailable, match=why):
                 table.mark_done(["dt=a/h=1"])
@@ -319,16 +324,22 @@ def test_an_answer_that_is_none_confirms_nothing(answer: bytes, monkeypatch: pyt
         serving = Thread(target=serve, daemon=True)
         serving.start()
         options["partition.mark-done-action.http.url"] = f"http://127.0.0.1:{server.getsockname()[1]}/done"
+        monkeypatch.setenv("LAKELATCH_ALLOW", "s3://lake, http://127.0.0.1")
+        with pytest.raises(InvalidArgument, match="was not allowed"):
+            filled(["a"], **options).mark_done(["dt=a/h=1"])
+        monkeypatch.setenv("LAKELATCH_ALLOW", f"s3://lake, http://127.0.0.1:{server.getsockname()[1]}")
         with pytest.raises(StoreUnavailable, match="did not confirm that partition dt=a/h=1 is done"):
             filled(["a"], **options).mark_done(["dt=a/h=1"])
         serving.join()
 
 
-def test_a_service_that_cannot_be_asked_is_named_without_its_secrets() -> None:
+def test_a_service_that_cannot_be_asked_is_named_without_its_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LAKELATCH_ALLOW", "http://here:port")
     options = {"partition.mark-done-action": "http-report"}
     for url, kind, told in (
         ("http://here:port/", StoreUnavailable, "http://here:port/ did not confirm that partition dt=a/h=1 is done"),
         ("http://here:port/x?token=secret", StoreUnavailable, "http://here:port/x?… did not confirm"),
+        ("http://there:port/x?token=secret", InvalidArgument, "names http://there:port/x, which was not allowed"),
         ("http://here/x?token=a secret", InvalidArgument, "is 'http://here/x?…', and action 'http-report' needs a URL"),
         ("http://me:secret@here/x", InvalidArgument, "names a user before its host, http://here/x, and"),
     ):

@@ -19,7 +19,7 @@ from lakelatch.coordinator.journal.file_journal import FileJournal
 from lakelatch.coordinator.journal.lines import BoundJournal, Entry, line_of, read_journal
 from lakelatch.coordinator.journal.object_journal import FOLDER, ObjectJournal
 from lakelatch.coordinator.protocol import events as ev
-from lakelatch.core.errors import OutcomeUnknown, StoreUnavailable, TableCorrupt, TableNotFound
+from lakelatch.core.errors import InvalidArgument, OutcomeUnknown, StoreUnavailable, TableCorrupt, TableNotFound
 from lakelatch.table.table import Table
 
 
@@ -101,6 +101,10 @@ def test_where_a_journal_is_looked_for(tmp_path: Path, monkeypatch: pytest.Monke
     """A table's URL finds the journal file that the table names; a path is a journal; a missing one is an error."""
     path, url = tmp_path / "j.jsonl", tmp_path / "t"
     table = ll.create_table(str(url), ROWS.schema, options={"commit.journal": str(path)})
+    with pytest.raises(InvalidArgument, match=r"option 'commit.journal' .* was not allowed for this table"):
+        table.append(ROWS)
+    assert not path.exists()
+    ll.allow(url, path)
     table.append(ROWS, commit_user="etl", identifier=1)
     elsewhere = ll.create_table(str(tmp_path / "u"), ROWS.schema, journal=str(path))
     elsewhere.append(ROWS)

@@ -138,6 +138,7 @@ def test_earlier_locations_outside_the_table_are_searched_too(tmp_path: Path) ->
     table.append(rows("a", *range(10)))
     (named,) = old.rglob("*.parquet")
     table.alter(ll.set_option(option, f"file://{new}"))
+    ll.allow(table.url, new)
     left = old / "p=a/bucket-0/data-left-0.parquet"
     left.write_bytes(b"left over")
     assert planned(table).files == ()
@@ -165,6 +166,7 @@ def test_files_of_a_commit_that_a_journal_holds_stay(
     options = {} if where == "environment" else {"commit.journal": setting}
     monkeypatch.setenv("LAKELATCH_JOURNAL", setting if where == "environment" else "")
     table = ll.create_table(store.url, SCHEMA, partition_by=["p"], options=options)
+    ll.allow(store.url, *options.values()) if where == "option" else None
     writer = Table(store, table.schema)
     before = set(contents(store))
     store.before["create snapshot/snapshot-1"] = die

@@ -151,6 +151,7 @@ def outside(tmp_path: Path) -> tuple[Handmade, Path]:
     """A table that names a location, with an old file in it."""
     table = Handmade(data_file__external_paths=f"file://{tmp_path}/lake")
     old(tmp_path / "lake/bucket-0/data-x")
+    ll.allow(table.store.url, tmp_path / "lake")
     return table, tmp_path / "lake"
 
 

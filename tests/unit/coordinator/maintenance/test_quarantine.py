@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from by_hand.tables import Handmade, added
 
+import lakelatch as ll
 from lakelatch.backends.local import LocalStore
 from lakelatch.backends.memory import MemoryStore
 from lakelatch.backends.store import ObjectNotFound
@@ -246,6 +247,7 @@ def test_files_of_one_name_from_outside_of_the_table_stay_apart(
         path.parent.mkdir(parents=True)
         path.write_bytes(b"%d" % bucket)
     table = local(tmp_path, data_file__external_paths=f"file://{outside}")
+    ll.allow(table.store.url, outside)
     found = plan(table, external=True)
     assert sorted(info.key for info in found.files) == [f"file:{path}" for path in paths]
     gone = Path(found.files[0].key.removeprefix("file:"))
@@ -341,6 +343,7 @@ def test_a_line_that_no_run_writes_is_refused_and_nothing_is_moved_by_it(change:
 @pytest.mark.parametrize("folder", ["one", "two"])
 def test_a_file_may_come_back_to_every_location_that_a_schema_names(folder: str, tmp_path: Path) -> None:
     table = left(Handmade(data_file__external_paths=f"file://{tmp_path}/one, file://{tmp_path}/two"))
+    ll.allow(table.store.url, tmp_path / folder)
     bent(table, moved(table), lambda line: {**line, "file": f"file:{tmp_path}/{folder}/bucket-0/data-x"})
     assert restore(table.timeline, table.schema).files == len(LEFT)
     assert (tmp_path / folder / "bucket-0/data-x").read_bytes() == b"x"

@@ -38,6 +38,7 @@ def url(tmp_path: Path) -> Path:
     """A table that names a journal file, and has one commit."""
     made = tmp_path / "table"
     options = {"commit.journal": str(tmp_path / "journal")}
+    ll.allow(made, tmp_path / "journal")
     ll.create_table(str(made), ROWS.schema, options=options).append(ROWS)
     return made
 

@@ -13,6 +13,7 @@ from by_hand.histories import chain, hints, holds, of, prepared, put_lists, sche
 from fragile import ROWS, Fragile, die, names, only
 
 import lakelatch as ll
+from lakelatch.backends.local import LocalStore
 from lakelatch.coordinator.history.timeline import Timeline
 from lakelatch.coordinator.journal.file_journal import FileJournal
 from lakelatch.coordinator.journal.lines import Damage, Entry
@@ -376,6 +377,7 @@ def test_a_table_is_asked_for_its_own_journal_objects_and_for_the_file_that_it_n
     """In that order; the file's lines about other tables are left out, and damage of both is reported."""
     url, path = str(tmp_path / "t"), tmp_path / "journal"
     ll.create_table(url, ROWS.schema, options={"commit.journal": str(path)})
+    ll.allow(url, path)
     told(FileJournal(path), sent()[:-1], commit="in-file", table=url)
     told(FileJournal(path), sent()[:-1], commit="elsewhere", table=str(tmp_path / "u"))
     with path.open("ab") as file:
@@ -399,6 +401,7 @@ def test_a_table_finds_its_commits_whatever_spelling_of_its_path_their_writer_us
     path = tmp_path / "journal"
     monkeypatch.chdir(tmp_path)
     ll.create_table(f"{tmp_path}/t", ROWS.schema, options={"commit.journal": str(path)})
+    ll.allow(f"{tmp_path}/t", path)
     table = ll.open_table(writers_url.format(tmp_path))
     monkeypatch.chdir("/")
     landed = table.append(ROWS)
@@ -408,6 +411,24 @@ def test_a_table_finds_its_commits_whatever_spelling_of_its_path_their_writer_us
     using = read_journals(Timeline(table.store, TablePaths()), table.schema)
     assert [past.entries[0].commit for past in using] == ["open"], "its files are not deleted, as orphans or by expiry"
     assert (found.outcome, found.snapshot_id, found.table) == ("landed", landed.snapshot_id, f"{tmp_path}/t")
+
+
+def test_a_journal_beside_a_table_tells_of_that_table_alone(tmp_path: Path) -> None:
+    """H16: whoever writes to a table writes that journal, and may name any table in it that the caller can write to."""
+    victim, hostile = tmp_path / "victim", tmp_path / "hostile"
+    for url in (victim, hostile):
+        ll.create_table(str(url), ROWS.schema)
+    objects = hostile / FOLDER
+    objects.mkdir(parents=True)
+    for number, name in enumerate((str(victim), f"file://{victim}", f"{hostile}/../victim", str(hostile))):
+        lines = [Entry(f"c{number}", name, 0, event).to_json() for event in sent()[:-1]]
+        (objects / f"c{number}-1.jsonl").write_text("\n".join(json.dumps(line) for line in lines))
+    before = {path: path.read_bytes() for path in victim.rglob("*") if path.is_file()}
+    asked = [str(hostile), ObjectJournal(LocalStore(str(hostile)))]
+    for where in asked:
+        found = ll.recover(where, writers_are_gone=True)
+        assert {c.outcome for c in found.commits if c.table != str(hostile)} <= {"unknown"}
+        assert {path: path.read_bytes() for path in victim.rglob("*") if path.is_file()} == before
 
 
 def test_a_file_that_is_named_like_the_setting_is_no_journal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
