@@ -248,6 +248,7 @@ def test_after_a_rename_the_commits_of_a_journal_are_finished(journal: str, tmp_
 
 
 def test_after_a_rename_a_journal_that_the_table_names_is_found_by_identity(tmp_path: Path) -> None:
+    ll.allow(tmp_path, tmp_path / "journal.jsonl")
     made(tmp_path / "old", **{"commit.journal": str(tmp_path / "journal.jsonl")})
     dies_before_its_answer(tmp_path / "old", str(tmp_path / "journal.jsonl"))
     moved(tmp_path / "old", tmp_path / "new")
