@@ -205,7 +205,9 @@ def add_files(parser: Parser, option: str | None = None, required: bool = True) 
 def add_commit(parser: Parser) -> None:
     """Add the arguments of a commit: its identity, its properties, its journal."""
     parser.add_argument("--commit-user", metavar="NAME", help="with --identifier: makes the commit land exactly once")
-    parser.add_argument("--identifier", type=int, metavar="N", help="a number that grows with each commit of the user")
+    parser.add_argument(
+        "--identifier", type=int, metavar="N", help="another number for each commit of the user, in any order"
+    )
     parser.add_argument(
         "--property", action="append", default=[], metavar="K=V", help="a property to store in the snapshot"
     )

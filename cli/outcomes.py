@@ -9,9 +9,10 @@ as unknown.
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from ..core.errors import InvalidArgument
+from ..core.errors import InvalidArgument, OutcomeUnknown
 from .arguments import Commands, Parser, add_branch, add_command, open_table_of, storage_options_of
 from .exit_codes import CONFLICT, OK, UNKNOWN_OUTCOME
 from .journals import journal_path
@@ -70,13 +71,43 @@ def resolve(args: argparse.Namespace, output: Output) -> int:
     meant = find_one(args.user, args.identifier, args.snapshot_uuid)
     chosen = args.user is not None or args.snapshot_uuid is not None
     table = open_table_of(args)
-    found = [c for c in _from_journals(args, table, meant) if chosen or not c.known]
+    found = _by_identity([c for c in _from_journals(args, table, meant) if chosen or not c.known], table)
     if not found and chosen:
         found = [_from_table(args, table)]
     _print(found, output)
     if any(commit.outcome in ("unknown", "in flight") for commit in found):
         return UNKNOWN_OUTCOME
     return CONFLICT if any(commit.outcome == "not landed" for commit in found) else OK
+
+
+def _by_identity(found: list[RecoveredCommit], table: Table) -> list[RecoveredCommit]:
+    """The commits, without those that did not land but whose identity did, in another run of the job."""
+    landed = {(c.commit_user, c.identifier) for c in found if c.outcome in ("landed", "finished")}
+    told: list[RecoveredCommit] = []
+    for commit in found:
+        identity = (commit.commit_user, commit.identifier)
+        if commit.outcome == "not landed" and commit.identifier is not None:
+            if identity in landed:
+                continue
+            again = _looked_up(commit, table)
+            if again.outcome == "landed":
+                landed.add(identity)
+            commit = replace(again, commit=commit.commit)
+        told.append(commit)
+    return told
+
+
+def _looked_up(commit: RecoveredCommit, table: Table) -> RecoveredCommit:
+    """The commit, as the table's memory of identities tells of it."""
+    if commit.identifier is None:
+        return commit
+    try:
+        receipt = table.committer.lookup(commit.commit_user, commit.identifier)
+    except OutcomeUnknown as error:
+        return replace(commit, outcome="unknown", reason=error.message)
+    if receipt is None:
+        return commit
+    return _landed(commit, receipt.snapshot_id, receipt.snapshot_uuid, receipt.kind)
 
 
 def _from_journals(args: argparse.Namespace, table: Table, meant: Any) -> list[RecoveredCommit]:
@@ -107,13 +138,14 @@ def _from_table(args: argparse.Namespace, table: Table) -> RecoveredCommit:
     from ..coordinator.history.lineage import stands
     from ..coordinator.recovery.recover import RecoveredCommit
 
-    receipt = table.committer.lookup(args.user, args.identifier) if args.identifier is not None else None
     unheard = RecoveredCommit(
         "", table.url, args.branch, args.user or "", args.identifier, "", "unknown",
         reason="it is in no journal and not in the history", snapshot_uuid=args.snapshot_uuid,
     )  # fmt: skip
-    if receipt is not None:
-        return _landed(unheard, receipt.snapshot_id, receipt.snapshot_uuid, receipt.kind)
+    if args.identifier is not None:
+        unheard = _looked_up(unheard, table)
+    if unheard.outcome == "landed":
+        return unheard
     for snapshot in table.snapshots() if args.snapshot_uuid is not None else ():
         if snapshot.uuid == args.snapshot_uuid and stands(table.timeline, snapshot):
             return _landed(unheard, snapshot.id, snapshot.uuid, snapshot.commit_kind)
@@ -121,8 +153,6 @@ def _from_table(args: argparse.Namespace, table: Table) -> RecoveredCommit:
 
 
 def _landed(commit: RecoveredCommit, snapshot_id: int, uuid: str | None, kind: str) -> RecoveredCommit:
-    from dataclasses import replace
-
     return replace(commit, outcome="landed", reason="", snapshot_id=snapshot_id, snapshot_uuid=uuid, kind=kind)
 
 

@@ -98,6 +98,9 @@ def violations(objects: Objects, reading: Reading, told: Iterable[Told], context
     found += _tags(objects, told)
     for group in context.twins:
         there = sorted(label for label in group if label in seen)
+        refused = [line for line in told if line.commit in group and line.detail == "invalid-argument"]
+        if refused and there:
+            found.append(Violation("G3", f"{refused[0].commit} was refused, but its identity has landed: {there[0]}"))
         if len(there) > 1:
             found.append(Violation("G3", f"one identity landed {len(there)} times: {', '.join(there)}"))
     return found

@@ -21,6 +21,7 @@ from ..coordinator.history import lineage
 from ..coordinator.history.base import Base
 from ..coordinator.history.timeline import Latest, Timeline
 from ..coordinator.identities import recall as identity_recall
+from ..coordinator.identities.trace import Trace
 from ..coordinator.journal.object_journal import ObjectJournal
 from ..coordinator.maintenance import expire
 from ..coordinator.maintenance.reachable import Reach
@@ -90,18 +91,20 @@ def _always_verified(self: run.CommitRun, effect: do.VerifyLineage) -> ev.Event:
     return ev.LineageVerified()
 
 
-def _no_trace(user: str | None, base: Any, timeline: Timeline, known: Any = None) -> identity_recall.Recalled:
-    return replace(identity_recall.recall(user, base, timeline, known), last=None)
+def _no_trace(user: str | None, *where: Any, **how: Any) -> identity_recall.Recalled:
+    return replace(identity_recall.recall(user, *where, **how), trace=None)
 
 
-def _trace_of_anything(user: str | None, base: Any, timeline: Timeline, known: Any = None) -> identity_recall.Recalled:
+def _trace_of_anything(
+    user: str | None, base: Any, timeline: Timeline, *known: Any, **how: Any
+) -> identity_recall.Recalled:
     """Treats any snapshot file of the user as its commit, even if it is not part of the history."""
-    recalled = identity_recall.recall(user, base, timeline, known)
+    recalled = identity_recall.recall(user, base, timeline, *known, **how)
     for number in range(recalled.inspected_through, 0, -1):
         found = timeline.find(number)
         if found is not None and found.commit_user == user:
-            return replace(recalled, last=(found.commit_identifier, SnapshotRef(found.id, found.identity)))
-    return replace(recalled, last=None)
+            return replace(recalled, trace=Trace.of(found.commit_identifier, SnapshotRef(found.id, found.identity)))
+    return replace(recalled, trace=None)
 
 
 def _trusting_look(self: Timeline, seen: Any = None, **how: Any) -> Latest:

@@ -11,15 +11,18 @@ from typing import Any
 
 from ..coordinator.commit import conflicts, index_files, settling
 from ..coordinator.commit.changes_since import ChangesSince
+from ..coordinator.commit.driver import Driver
 from ..coordinator.history import lineage
 from ..coordinator.history.base import Base
 from ..coordinator.history.timeline import Timeline
 from ..coordinator.identities import recall as identity_recall
 from ..coordinator.identities.pages import Page
+from ..coordinator.identities.trace import Trace
 from ..coordinator.protocol import events as ev
 from ..core.metadata.data_file import DELETE, IndexEntry, ManifestEntry
 from . import scenarios_rows as rows
 from . import scenarios_upkeep as upkeep
+from . import scenarios_writers as writers
 from .planting import Mutant
 
 
@@ -31,6 +34,7 @@ def _replaces_the_base(self: settling.Settler, base: Base) -> Any:
 
 
 _files = settling.Settler._files
+_asked = vars(Driver)["asked"].fget
 _combine_index = index_files.combine_index
 
 
@@ -38,6 +42,12 @@ def _deletes_what_is_gone(old: Sequence[IndexEntry], changes: Iterable[IndexEntr
     """The DELETE of an index file that another writer has replaced meanwhile is ignored."""
     there = {e.file.file_name for e in old}
     return _combine_index(old, [e for e in changes if e.kind != DELETE or e.file.file_name in there])
+
+
+def _in_order(self: Driver) -> ev.CommitRequested:
+    """Jobs are treated as streams."""
+    asked: ev.CommitRequested = _asked(self)
+    return replace(asked, in_order=True)
 
 
 _replaced_files = conflicts.replaced_files
@@ -119,6 +129,21 @@ CHANGES: tuple[Mutant, ...] = (
         "a memory is believed to be complete without its page",
         lambda: [(identity_recall, "_page", lambda name, timeline, known, needed_by: Page())],
         (upkeep.forgotten(expires=False),),
+    ),
+    Mutant(
+        "the last identifier of a user alone is remembered",
+        lambda: [(Trace, "with_landing", lambda self, identifier, snapshot: Trace.of(identifier, snapshot))],
+        (writers.gaps(0),),
+    ),
+    Mutant(
+        "identifiers below the last one count as landed",
+        lambda: [(Trace, "__contains__", lambda self, identifier: identifier <= self.last)],
+        (writers.gaps(0),),
+    ),
+    Mutant(
+        "identifiers below the last one are refused",
+        lambda: [(Driver, "asked", property(_in_order))],
+        (writers.gaps(0),),
     ),
     Mutant(
         "whatever follows is proof",

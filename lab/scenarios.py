@@ -16,6 +16,7 @@ from .scenarios_groups import (
     ASKING,
     LOOKING,
     dead_rider,
+    gaps_that_ride,
     recovered_rider,
     refused_rider,
     restarted_rider,
@@ -77,6 +78,7 @@ from .scenarios_upkeep import (
 )
 from .scenarios_writers import (
     DISTINCT,
+    gaps,
     recovered,
     resolving,
     restarted,
@@ -117,6 +119,8 @@ DAILY: tuple[Scenario, ...] = (
     rider_recovered_without_files(),
     twin_riders(0, leads=True),
     restarted(1),
+    gaps(1),
+    gaps_that_ride(1),
     twins(1),
     resolving(2),
     recovered(1),
@@ -234,6 +238,7 @@ NIGHTLY: tuple[Scenario, ...] = (
     writers(4, 0),
     writers(2, 3),
     restarted(2),
+    gaps(2),
     twins(2),
     expired(2, commits=3),
     forked_identity(asleep=False),

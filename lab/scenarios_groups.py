@@ -136,6 +136,26 @@ def twin_riders(budget: int, *, leads: bool = False) -> Scenario:
     )
 
 
+def gaps_that_ride(budget: int) -> Scenario:
+    """A job carries another of its user, with another identifier; then one of them runs again."""
+    actors = (
+        _carrier("A", identity=("etl", 8)),
+        _loser("B", identity=("etl", 6)),
+        Actor("R", writer(identity=("etl", 6)), after=("A", "B")),
+    )
+    return Scenario(
+        f"gaps that ride, {budget} faults",
+        actors,
+        budget,
+        before=TWO,
+        faults=FAULTS,
+        strikes=ASKING,
+        victims=frozenset("B"),
+        schema=GROUPED,
+        twins=(frozenset({"B1", "R1"}),),
+    )
+
+
 def restarted_rider(budget: int, strikes: str = "") -> Scenario:
     """A rider died, or got an unknown outcome, and its job runs again while its intent is open."""
     again = ("etl", 7)

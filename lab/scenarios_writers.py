@@ -44,6 +44,16 @@ def twins(budget: int) -> Scenario:
     return Scenario(f"twins, {budget} faults", actors, budget, alike=("A", "B"), twins=(frozenset({"A1", "B1"}),))
 
 
+def gaps(budget: int) -> Scenario:
+    """Jobs of one user, of which the one with the larger identifier may land first; then one of them runs again."""
+    actors = (
+        Actor("A", writer(identity=("etl", 8))),
+        Actor("B", writer(identity=("etl", 6))),
+        Actor("R", writer(identity=("etl", 6)), after=("B",)),
+    )
+    return Scenario(f"gaps, {budget} faults", actors, budget, victims=frozenset("B"), twins=(frozenset({"B1", "R1"}),))
+
+
 def resolving(budget: int) -> Scenario:
     """A writer that asks again after an unknown outcome."""
     actors = (Actor("A", writer(resolves=True)), Actor("B", writer()))

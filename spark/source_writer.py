@@ -23,7 +23,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from ..backends.elsewhere import delete_located
 from ..coordinator.commit.committer import new_commit_user
 from ..coordinator.commit.message import CommitMessage
-from ..core.errors import InvalidArgument, StoreUnavailable
+from ..core.errors import InvalidArgument, OutcomeUnknown, StoreUnavailable
 from ..core.metadata.snapshot import Snapshot
 from ..table.table import Table
 from ..table.writing.beginning import Beginning
@@ -147,7 +147,8 @@ class TableSourceWriter(Carried, DataSourceArrowWriter):
         if not any(m is None for m in messages):
             return  # commit was called and has cleaned up; here it is not known whether it landed (H5)
         table = self._options.table()
-        if self._landed(table):
+        identifier = self._options.identifier
+        if self._landed(table) if identifier is None else may_have_landed(table, self._user, identifier):
             return
         try:
             delete_located(table.store, keys_of(table.schema, _messages(messages)))
@@ -196,6 +197,14 @@ def checked_write(
                 next_step="cast it in the frame, or write with lakelatch.spark.write",
             )
     return table, columns, spec
+
+
+def may_have_landed(table: Table, commit_user: str, identifier: int) -> bool:
+    """Whether files of a commit that raised may be in the table."""
+    try:
+        return table.committer.lookup(commit_user, identifier) is not None
+    except OutcomeUnknown:
+        return True
 
 
 def overwrite_mode_of_session() -> str:

@@ -93,7 +93,7 @@ def write(
         partition: for `overwrite`, the partition to replace, in whole or in part. The frame may omit its columns. Times
             without a zone are times of `spark.sql.session.timeZone`.
         commit_user, identifier: give both to commit exactly once, or neither. A second run with the same pair returns the
-            receipt of the first run without running a job. The identifiers of a user must increase.
+            receipt of the first run without running a job. The identifiers of a user may come in any order.
         isolation: how an overwrite treats rows that other writers append in the meantime: with `snapshot` they stay, and
             with `serializable` they are a conflict.
         read_snapshot: for an overwrite, the id of the snapshot that the frame was computed from. Rows appended after it

@@ -19,6 +19,7 @@ from lakelatch.coordinator.commit.request import CommitRequest
 from lakelatch.coordinator.identities.memory import IDENTIFIERS_PROPERTY, Memory
 from lakelatch.coordinator.identities.pages import Page, spill
 from lakelatch.coordinator.identities.recall import Known, recall
+from lakelatch.coordinator.identities.trace import Trace
 from lakelatch.coordinator.protocol.snapshot_ref import SnapshotRef
 from lakelatch.coordinator.surroundings import MACHINE
 from lakelatch.core.metadata.schema import new_schema
@@ -153,7 +154,7 @@ def remembering(table: Table, users: Sequence[str], *, first: int = 100) -> Memo
     unnamed = replace(top(table), writer_version="paimon-1.4.2")
     for begin in (0, *range(first, len(users), 100)):
         end = first if begin == 0 else begin + 100
-        new = {user: (7, ref(number)) for number, user in enumerate(users[begin:end], begin)}
+        new = {user: Trace.of(7, ref(number)) for number, user in enumerate(users[begin:end], begin)}
         memory = replace(memory, users={**memory.users, **new})
         base = replace(unnamed, uuid=f"made-up-{next(COUNTER)}")
         known.keep_memory(SnapshotRef(base.id, base.identity), memory)

@@ -17,7 +17,7 @@ from ...backends.metered import MeteredStore
 from ...backends.probe import PROBED, probe
 from ...backends.store import ObjectNotFound, Store
 from ...core import options as opt
-from ...core.errors import ERRORS, CommitConflict, LakelatchError, OutcomeUnknown, missing
+from ...core.errors import ERRORS, CommitConflict, InvalidArgument, LakelatchError, OutcomeUnknown, missing
 from ...core.metadata.data_file import DELETE
 from ...core.metadata.schema import TableSchema
 from ...core.metadata.snapshot import Snapshot
@@ -33,9 +33,11 @@ from ..identities.recall import recall
 from ..intents import shelf
 from ..intents.window import Window
 from ..journal.lines import BoundJournal, Journal, MemoryJournal, address_of
+from ..outcome.carrier import carrier_of
 from ..outcome.resolution import Case, Resolution, await_answer, resolved
 from ..protocol import effects as do
 from ..protocol.effects import Outcome
+from ..protocol.machine import late
 from ..protocol.snapshot_ref import SnapshotRef
 from ..surroundings import MACHINE, Surroundings
 from ..watching.observe import Watch, watch
@@ -244,27 +246,40 @@ class Committer:
                 raise missing(key, what="the table's schema ") from None
             probe(self.store, key, data, made_again=lambda: timeline.take_back_schema(self.schema.id))
 
-    def lookup(self, commit_user: str, identifier: int, *, commits_next: bool = False) -> Receipt | None:
+    def lookup(
+        self, commit_user: str, identifier: int, *, commits_next: bool = False, in_order: bool = False
+    ) -> Receipt | None:
         """The receipt of an identity that landed before, or None. Reads the store.
 
         Args:
             commits_next: the commit of this identity follows at once, and builds on the snapshot that was found here, so that
                 nothing is looked for twice. It looks the identity up through that very base again.
+            in_order: as of a `CommitRequest`.
+
+        Raises:
+            InvalidArgument: a larger identifier has landed, though the identifiers come in order.
+            OutcomeUnknown: it may have landed, but only other writers, or an earlier version, could have remembered it.
         """
         timeline = self._timeline(self.store)
         with TimeBudget(self._policy.timeout_ms, self._around).preparing():
             base = self._looked_at(timeline, commits_next)
             latest = base.snapshot
-            last = recall(commit_user, latest, timeline, self._knows.identities).last
-            if last is None or last[0] != identifier:
+            known = self._knows.identities
+            recalled = recall(commit_user, latest, timeline, known, identifier=identifier)
+            if in_order and recalled.last is not None and identifier < recalled.last[0]:
+                raise InvalidArgument(late(commit_user, identifier, recalled.last[0]))
+            if doubt := recalled.doubt_of(identifier):
+                raise self._forgotten(doubt, commit_user, identifier)
+            if not recalled.says(identifier):
                 if commits_next:
                     self._knows.newest.learn(base)
                 return None
             refuse_fork(timeline, latest)
-            landed = timeline.find(last[1].id)
+            carrier = carrier_of(commit_user, identifier, recalled, latest, timeline, known)
+            landed = timeline.find(carrier.id)
             if landed is not None:
-                follow_landed(timeline, last[1], self._around, landed)
-            return self._replay_receipt(last[1], commit_user, identifier, landed)
+                follow_landed(timeline, carrier, self._around, landed)
+            return self._replay_receipt(carrier, commit_user, identifier, landed)
 
     def _looked_at(self, timeline: Timeline, commits_next: bool) -> Base:
         """The newest snapshot; its manifests are not read, and the newest schema is looked for only if a commit follows."""
@@ -372,6 +387,9 @@ class Committer:
                     leader=run.group.leader,
                     riders=0 if run.group.aboard is not None else len(run.group.riders),
                 )
+            case do.NotCommitted(code=OutcomeUnknown.code, reason=reason):
+                assert request.identifier is not None
+                return self._forgotten(reason, request.commit_user, request.identifier)
             case do.NotCommitted(code=code, reason=reason):
                 error = ERRORS[code](f"not committed to {self.store.url}: {reason}")
                 error.sent = run.sent
@@ -396,6 +414,21 @@ class Committer:
             },
             resolver=lambda timeout: self._resolve(driver, timeout),
         )
+
+    def _forgotten(self, doubt: str, commit_user: str, identifier: int) -> OutcomeUnknown[Receipt]:
+        """The error about an identity that may have landed. Nothing was sent for it now."""
+        error = OutcomeUnknown[Receipt](
+            f"nothing was committed to {self.store.url} now: {doubt}",
+            identity={
+                "snapshot_id": None,
+                "snapshot_uuid": None,
+                "commit_user": commit_user,
+                "identifier": identifier,
+            },
+            next_step="look for its rows in the table; if they are not there, commit them under another commit user",
+        )
+        error.sent = False
+        return error
 
     def _resolve(self, driver: Driver, timeout_s: float) -> Receipt:
         """Find out how a commit of this process ended, and record it in its journal. One that others may still carry goes on."""
@@ -431,7 +464,7 @@ class Committer:
     def _replay_receipt(self, ref: SnapshotRef, user: str, identifier: int, snapshot: Snapshot | None) -> Receipt:
         """The receipt of a commit that landed before; its kind comes from its snapshot, where that was read."""
         kind = snapshot.commit_kind if snapshot is not None and snapshot.identity == ref.identity else "APPEND"
-        uuid_text = None if "|" in ref.identity else ref.identity
+        uuid_text = None if "|" in ref.identity else ref.identity or None
         return Receipt(
             snapshot_id=ref.id,
             snapshot_uuid=uuid_text,

@@ -65,7 +65,12 @@ class Driver:
         """What the caller wants, as the first event of the commit."""
         request = self.run.request
         return ev.CommitRequested(
-            request.commit_user, request.identifier, request.kind, bool(request.uploads), self.run.group.allowed
+            request.commit_user,
+            request.identifier,
+            request.kind,
+            bool(request.uploads),
+            self.run.group.allowed,
+            request.in_order,
         )
 
     def commit(self) -> Outcome:

@@ -170,8 +170,8 @@ class Group:
         Args:
             prepare: what a leader needs besides; runs while it reads the intents.
         """
-        of_schema = self.schema.id, self.schema.bucket
-        leader = Leader(base, self.commit, self.request.commit_user, *of_schema, self.table)
+        request, of_schema = self.request, (self.schema.id, self.schema.bucket)
+        leader = Leader(base, self.commit, request.commit_user, *of_schema, self.table, request.identifier)
         files = shelf.waiting(timeline, leader, self.around.wall_ms)
         rank = self._rank(files, leader) if effect.waits else 0
         self.riders = ()

@@ -16,7 +16,8 @@ class Receipt:
     """The receipt of a commit that landed.
 
     Attributes:
-        snapshot_id, snapshot_uuid: the snapshot that it made; the uuid is None for one of an older writer.
+        snapshot_id, snapshot_uuid: the snapshot that it made; the uuid is None for one of an older writer. Of a replay whose
+            snapshot has expired, the uuid may be None, and the id 0, because only its landing is remembered.
         commit_user, identifier: its identity; identifier None where none was given.
         kind: APPEND, OVERWRITE or COMPACT.
         attempts: the number of attempts to publish; `retries` = attempts - 1.

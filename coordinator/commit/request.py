@@ -111,6 +111,7 @@ class CommitRequest:
             rows with a primary key: the snapshot above whose sequence numbers theirs are (None = the table had none).
         commit_user, identifier: the identity; identifier None = not exactly once.
         group: whether it may ride with others; None: what the table's option says.
+        in_order: an identifier below the user's last one is refused, as those of a stream's batches are.
     """
 
     kind: CommitKind
@@ -125,6 +126,7 @@ class CommitRequest:
     keyed: KeyedRows = KeyedRows()
     remarks: Remarks = Remarks()
     group: Grouping | None = None
+    in_order: bool = False
 
     restores: ClassVar[bool] = False
     folds_manifests: ClassVar[bool] = False

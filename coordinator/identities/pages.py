@@ -1,7 +1,7 @@
 """Files of identities, which hold the users that no longer fit into the snapshots' own property. Pure.
 
 Owns: `Page`, `Leaf`, their bytes, and `spill`, which moves users from the property into a page and from a page into leaves.
-Must not know: stores, snapshots. Source: decision 13; H16, H24.
+Must not know: stores, snapshots. Source: decisions 13 and 88; H16, H24.
 Invariants: files never change. The page and one leaf hold everything that is known about a user. A spill reads at most the page
 and one leaf, and writes at most the page and the leaves that replace that leaf.
 
@@ -18,17 +18,18 @@ import itertools
 import json
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ...core.errors import TableCorrupt
 from ...core.json_text import parse_json
 from ...core.paths import IDENTITY_PREFIX
-from .memory import Memory, Remembered, identity_file, users_from_json, users_to_json
+from .memory import Memory, identity_file, users_from_json, users_to_json, weight
+from .trace import Trace
 
 PAGE_USERS = 2_000
-"""A page with more users moves some of them into a leaf at each spill."""
+"""A page with more users moves some of them into a leaf at each spill. A user counts once for each of its ranges."""
 LEAF_USERS = 4_000
 """A leaf with more users is split. Leaves are read as a whole, so they must stay small; pages grow with the number of leaves."""
 LONGEST_FILE = 1 << 28
@@ -37,7 +38,7 @@ _GZIP = 31
 _DEEPEST = 64
 """The length of the longest prefix, in bits."""
 
-Users = Mapping[str, Remembered]
+Users = Mapping[str, Trace]
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,7 @@ class Leaf:
     users: Users = field(default_factory=dict)
 
     def to_bytes(self) -> bytes:
-        return _packed({"users": users_to_json(self.users)})
+        return _packed(users_to_json(self.users))
 
 
 @dataclass(frozen=True)
@@ -63,16 +64,18 @@ class Page:
     leaves: Mapping[str, str] = field(default_factory=dict)
 
     def to_bytes(self) -> bytes:
-        return _packed({"users": users_to_json(self.users), "leaves": dict(self.leaves)})
+        return _packed({**users_to_json(self.users), "leaves": dict(self.leaves)})
 
     def prefix_of(self, name: str) -> str:
         """The prefix of the leaf that holds a user; empty where there is no leaf."""
         bits = bits_of(name) if self.leaves else ""
         return next((bits[:n] for n in range(_DEEPEST + 1) if bits[:n] in self.leaves), "")
 
-    def fullest_prefix(self, more: Iterable[str]) -> str:
-        """The prefix of the leaf that would receive the most users of this page and the given ones."""
-        waiting = Counter(self.prefix_of(name) for name in (*self.users, *more))
+    def fullest_prefix(self, more: Users) -> str:
+        """The prefix of the leaf that would receive the most of this page and the given users."""
+        waiting: Counter[str] = Counter()
+        for name, trace in (*self.users.items(), *more.items()):
+            waiting[self.prefix_of(name)] += len(trace.ranges)
         return max(sorted(waiting), key=waiting.__getitem__)
 
 
@@ -94,25 +97,32 @@ def spill(
         leaf: the leaf that receives users if the page is too long; None only if the page is not.
         next_name: returns a fresh file name, by kind.
     """
+    if memory.page is None:  # it is complete, and this is its first page
+        memory = replace(memory, users={name: replace(trace, unread=0) for name, trace in memory.users.items()})
     falling, staying = memory.divided()
-    waiting, leaves = {**page.users, **falling}, dict(page.leaves)
+    waiting, leaves = _over(falling, page.users), dict(page.leaves)
     files: list[IdentityFile] = []
-    if leaf is not None and len(waiting) > PAGE_USERS:
+    if leaf is not None and weight(waiting) > PAGE_USERS:
         moving = {name: found for name, found in waiting.items() if bits_of(name).startswith(leaf.prefix)}
         waiting = {name: found for name, found in waiting.items() if name not in moving}
         leaves.pop(leaf.prefix, None)
-        for part in split(Leaf(leaf.prefix, {**leaf.users, **moving})):
+        for part in split(Leaf(leaf.prefix, _over(moving, leaf.users))):
             files.append(IdentityFile(next_name(f"{IDENTITY_PREFIX}leaf"), part.to_bytes()))
             leaves[part.prefix] = files[-1].name
     files.append(IdentityFile(next_name(f"{IDENTITY_PREFIX}page"), Page(waiting, leaves).to_bytes()))
     return Memory(memory.since, staying, files[-1].name), tuple(files)
 
 
+def _over(newer: Users, older: Users) -> dict[str, Trace]:
+    """All users; of one that both have, both traces."""
+    return {**older, **{n: trace.over(older[n]) if n in older else trace for n, trace in newer.items()}}
+
+
 def split(leaf: Leaf) -> list[Leaf]:
-    """Split a leaf into leaves that are short enough."""
-    if len(leaf.users) <= LEAF_USERS or len(leaf.prefix) >= _DEEPEST:
+    """Split a leaf into leaves that are short enough. One user stays in one leaf, however many ranges it has."""
+    if len(leaf.users) <= 1 or weight(leaf.users) <= LEAF_USERS or len(leaf.prefix) >= _DEEPEST:
         return [leaf]
-    halves: tuple[dict[str, Remembered], dict[str, Remembered]] = ({}, {})
+    halves: tuple[dict[str, Trace], dict[str, Trace]] = ({}, {})
     for name, found in leaf.users.items():
         halves[int(bits_of(name)[len(leaf.prefix)])][name] = found
     return [part for bit, half in enumerate(halves) for part in split(Leaf(f"{leaf.prefix}{bit}", half))]
@@ -140,7 +150,7 @@ def parse_page(data: bytes, where: str) -> Page:
         identity_file(name, f"{where}: field 'leaves'")
     if leaves and not _covers(leaves):
         raise TableCorrupt(f"{where}: field 'leaves' does not cover every hash once")
-    return Page(_field(raw, "users", where, users_from_json), leaves)
+    return Page(_users(raw, where), leaves)
 
 
 def parse_leaf(data: bytes, prefix: str, where: str) -> Leaf:
@@ -149,7 +159,7 @@ def parse_leaf(data: bytes, prefix: str, where: str) -> Leaf:
     Raises:
         TableCorrupt: it is garbled, or holds users of another leaf; names file and field.
     """
-    users = _field(_unpacked(data, where), "users", where, users_from_json)
+    users = _users(_unpacked(data, where), where)
     if not all(bits_of(name).startswith(prefix) for name in users):
         raise TableCorrupt(f"{where}: field 'users' has users whose hash does not begin with {prefix}")
     return Leaf(prefix, users)
@@ -162,6 +172,11 @@ def _covers(leaves: Mapping[str, str]) -> bool:
         return False
     nested = any(longer.startswith(prefix) for prefix, longer in itertools.pairwise(ordered))
     return not nested and sum(1 << (_DEEPEST - len(prefix)) for prefix in ordered) == 1 << _DEEPEST
+
+
+def _users(raw: dict[str, Any], where: str) -> dict[str, Trace]:
+    users: dict[str, Trace] = _field({"users": raw}, "users", where, users_from_json)
+    return users
 
 
 def _field(raw: dict[str, Any], name: str, where: str, read: Callable[[Any], Any]) -> Any:

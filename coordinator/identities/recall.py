@@ -1,7 +1,7 @@
 """Reads a table's memory of identities through a base, and looks up one user in it.
 
 Owns: `recall`, the one walk past snapshots of other writers; `Known`, the cache of one committer. Must not know: the machine,
-how snapshots are written. Source: architecture §3 (identity), decision 13; H8, H18, H24.
+how snapshots are written. Source: architecture §3 (identity), decisions 13 and 88; H8, H18, H24.
 Invariants: the look-up goes through the very base that a publish will be built on, and the publish carries on the same memory.
 A missing page is an error, because a user must never be assumed to be unknown.
 """
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from ...backends.store import ObjectNotFound
 from ...backends.threads import forked_lock
@@ -19,14 +19,16 @@ from ...core.metadata.snapshot import Snapshot
 from ..history.timeline import Timeline
 from ..protocol.snapshot_ref import SnapshotRef
 from . import pages
-from .memory import Memory, Remembered, is_ours, memory_of, name_of
+from .memory import Memory, is_ours, memory_of, name_of, weight
 from .pages import IdentityFile, Leaf, Page, parse_leaf, parse_page, spill
+from .trace import Trace
 
 WALK = 20
 """The largest number of other writers' snapshots that are read when no user is looked up."""
 _BATCH = 16
 _KEPT_MEMORIES = 16
 _KEPT_BYTES = 16 << 20
+_NOWHERE = SnapshotRef(0, "")
 
 
 class Known:
@@ -102,19 +104,35 @@ class Recalled:
     Attributes:
         inspected_through: the id of the base; 0 where the table has no snapshot, or no user was looked up.
         memory: the memory through the base, to be carried on.
-        last: the last identifier of the user that was looked up; None where there was none, or the user is unknown.
+        trace: what is known of the user that was looked up; None where there was none, or the user is unknown.
         page, leaf: the page and leaf, if they were read; both are set where the next memory needs them.
+        name: the user that was looked up (see `name_of`).
     """
 
     inspected_through: int
     memory: Memory
-    last: Remembered | None = None
+    trace: Trace | None = None
     page: Page | None = None
     leaf: Leaf | None = None
+    name: str | None = field(default=None, compare=False)
+
+    @property
+    def last(self) -> tuple[int, SnapshotRef] | None:
+        """The largest identifier of the user, and the snapshot that carries it; None where the user is unknown."""
+        return None if self.trace is None else (self.trace.last, self.trace.carrier)
 
     def says(self, identifier: int | None) -> bool:
         """Whether this identifier of the user has landed, provided that the base is part of the history."""
-        return self.last is not None and self.last[0] == identifier
+        return self.trace is not None and identifier is not None and identifier in self.trace
+
+    def doubt_of(self, identifier: int | None) -> str:
+        """Why this identifier of the user may have landed although nobody remembers it; empty where that cannot be."""
+        if self.trace is None or identifier is None or not self.trace.doubts(identifier):
+            return ""
+        return (
+            f"identifier {identifier} of '{self.name}' may have landed before: of this user, nothing below"
+            f" {self.trace.floor} is remembered but what this version wrote, and others have written, too"
+        )
 
     def carried_on(
         self,
@@ -130,23 +148,40 @@ class Recalled:
             riders: name (see `name_of`) and identifier of the other commits in it. If they are too many for the property,
                 `with_room` comes first.
         """
-        memory = self.memory if identifier is None else self.memory.with_commit(user, identifier, ours)
-        for name, number in riders:
-            memory = memory.with_name(name, number, ours)
-        if not memory.overflows_with(None):
+        own = [] if identifier is None else [(name_of(user), identifier)]
+        memory = self.after([*own, *riders], ours)
+        if not memory.overflows_with():
             return memory, ()
         return spill(memory, self.page or Page(), self.leaf, next_name)
 
+    def after(self, commits: Iterable[tuple[str, int]], ours: SnapshotRef) -> Memory:
+        """The memory after some more commits, by name (see `name_of`) and identifier; it may be too large for the property."""
+        memory = self.memory
+        for name, identifier in commits:
+            is_new = name not in memory.users and name != self.name
+            memory = memory.with_name(name, identifier, ours, self.trace if name == self.name else None)
+            if is_new:
+                memory = memory.with_unread(name)
+        return memory
 
-def recall(user: str | None, base: Snapshot | None, timeline: Timeline, known: Known | None = None) -> Recalled:
-    """The memory through a base, and its entry for a user.
 
-    Needs no request if lakelatch made the base and the user is a recent one; otherwise a page, and perhaps a leaf. Snapshots of
-    other writers above lakelatch's newest one are read once, and cached.
+def recall(
+    user: str | None,
+    base: Snapshot | None,
+    timeline: Timeline,
+    known: Known | None = None,
+    *,
+    identifier: int | None = None,
+) -> Recalled:
+    """The memory through a base, and what is known of a user.
+
+    Needs no request if lakelatch made the base and the user is a recent one that commits in order; otherwise a page, and
+    perhaps a leaf. Snapshots of other writers above lakelatch's newest one are read once, and cached.
 
     Args:
         user: the user to look up; None looks up nobody and reads at most `WALK` snapshots.
         known: the cache.
+        identifier: the identifier of the user that is asked for; its last one if None.
 
     Raises:
         TableCorrupt: a snapshot, a page or a leaf is damaged or missing.
@@ -157,43 +192,52 @@ def recall(user: str | None, base: Snapshot | None, timeline: Timeline, known: K
     found = memory.users.get(name) if name is not None else None
     page: Page | None = None
     leaf: Leaf | None = None
-    if name is not None and found is None and memory.page is not None:
+    if name is not None and memory.page is not None and not _settles(found, identifier):
         page = _page(memory.page, timeline, known, _naming(base, memory.page, timeline))
-        found = page.users.get(name)
-        if found is None and page.leaves:
+        found = _with_older(found, page.users.get(name))
+        if page.leaves and not _settles(found, identifier):
             leaf = _leaf(page, page.prefix_of(name), timeline, known, timeline.paths.identities(memory.page))
-            found = leaf.users.get(name)
+            found = _with_older(found, leaf.users.get(name))
+        if found is not None and (leaf is not None or not page.leaves):
+            found = replace(found, unread=0)
     inspected = base.id if base is not None and user is not None else 0
-    return _ready_to_spill(Recalled(inspected, memory, found, page, leaf), [name], base, timeline, known)
+    recalled = Recalled(inspected, memory, found, page, leaf, name)
+    return with_room(recalled, [] if name is None else [(name, identifier)], base, timeline, known)
+
+
+def _settles(found: Trace | None, identifier: int | None) -> bool:
+    return found is not None and (found.unread < 2 if identifier is None else found.settles(identifier))
+
+
+def _with_older(found: Trace | None, older: Trace | None) -> Trace | None:
+    return found.over(older) if found is not None and older is not None else found or older
 
 
 def with_room(
-    recalled: Recalled, names: Sequence[str], base: Snapshot | None, timeline: Timeline, known: Known
+    recalled: Recalled,
+    commits: Sequence[tuple[str, int | None]],
+    base: Snapshot | None,
+    timeline: Timeline,
+    known: Known,
 ) -> Recalled:
-    """What `carried_on` needs to remember some more users than the one that was looked up.
+    """What `carried_on` needs to remember some more commits: page and leaf, if the next memory will overflow.
 
     Args:
-        names: see `name_of`.
+        commits: name (see `name_of`) and identifier, if it is known, of each.
 
     Raises:
         TableCorrupt: a page or a leaf is damaged or missing.
     """
-    return _ready_to_spill(recalled, names, base, timeline, known)
-
-
-def _ready_to_spill(
-    recalled: Recalled, names: Sequence[str | None], base: Snapshot | None, timeline: Timeline, known: Known
-) -> Recalled:
-    """Read page and leaf if the next memory will overflow, so that making it needs no more reads."""
     memory, page, leaf = recalled.memory, recalled.page, recalled.leaf
-    if not memory.overflows_with(*names):
+    after = recalled.after([(name, number) for name, number in commits if number is not None], _NOWHERE)
+    if not after.overflows_with(*(name for name, _ in commits)):
         return recalled
     if memory.page is not None and page is None:
         page = _page(memory.page, timeline, known, _naming(base, memory.page, timeline))
     page = page or Page()
-    if leaf is None and len(page.users) + len(memory.users) >= pages.PAGE_USERS:
+    if leaf is None and weight(page.users) + weight(recalled.memory.users) >= pages.PAGE_USERS:
         named_in = "" if memory.page is None else timeline.paths.identities(memory.page)
-        leaf = _leaf(page, page.fullest_prefix(memory.users), timeline, known, named_in)
+        leaf = _leaf(page, page.fullest_prefix(recalled.memory.users), timeline, known, named_in)
     return replace(recalled, page=page, leaf=leaf)
 
 
@@ -230,7 +274,7 @@ def _memory_through(base: Snapshot | None, timeline: Timeline, known: Known, *, 
             if snapshot_id >= memory.since:
                 continue  # a memory further up knows all of it
             if found is None:  # expired: the history begins above it, and no later walk needs to look there again
-                memory = replace(memory, since=1)
+                memory = memory.begun()
                 break
             memory, ours = memory.over(known.memory(found) or memory_of(found)), ours or is_ours(found)
         read += len(ids)

@@ -173,7 +173,7 @@ class Leader:
 
     Attributes:
         base: the snapshot that it builds on.
-        commit, user: its own id, and its commit user.
+        commit, user, identifier: its own id, and its identity.
         schema_id, buckets: the schema and the number of buckets of its own files.
         table: identity and place of its table.
     """
@@ -184,42 +184,37 @@ class Leader:
     schema_id: int
     buckets: int
     table: str = ""
+    identifier: int | None = None
 
     def near(self, first_id: int) -> bool:
         """Whether an intent with this first id could hold for the leader's snapshot."""
         return first_id <= self.base.id + 1 < first_id + IDS
 
     def choose(self, intents: Iterable[Intent]) -> tuple[Intent, ...]:
-        """The intents that it may carry, one of each user, in the order of their commits.
+        """The intents that it may carry, one of each identity, in the order of their commits.
 
         An intent rides only where nothing but the leader's base has to be known to see that it has not landed: it was registered
         on this base, or on the one that this base names. Above a snapshot of another engine, which names none, it must have been
-        registered on this base. Rows of one user land in the order of their identifiers (G3), so of two intents one waits. An
+        registered on this base. An identity lands once (G3), so of two intents with one identity the second is not carried. An
         intent that came with a copy of its table has no place here, although the copy has its base (decision 94).
         """
         taken = carried_by(self.base)
-        last: dict[str, int] = {}
-        for one in taken:
-            last[one.user] = max(last.get(one.user, -1), -1 if one.identifier is None else one.identifier)
+        commits = {self.commit, *(one.commit for one in taken)}
+        identities = {(name_of(self.user), self.identifier), *((one.user, one.identifier) for one in taken)}
         if self.base.commit_identifier != BATCH_IDENTIFIER:
-            owner = name_of(self.base.commit_user)
-            last[owner] = max(last.get(owner, -1), self.base.commit_identifier)
-        landed = {one.commit for one in taken}
-        chosen: dict[str, Intent] = {}
+            identities.add((name_of(self.base.commit_user), self.base.commit_identifier))
+        chosen: dict[str | tuple[str, int], Intent] = {}
         for intent in sorted(intents, key=lambda i: (i.commit, i.base.id)):
-            key = intent.commit if intent.identifier is None else intent.user
+            identity = None if intent.identifier is None else (intent.user, intent.identifier)
             if (
                 self.near(intent.ids[0])
                 and self._stands(intent)
                 and (intent.schema_id, intent.buckets) == (self.schema_id, self.buckets)
                 and intent.table == self.table
-                and intent.commit not in landed
-                and not (intent.identifier is not None and intent.identifier <= last.get(intent.user, -1))
-                and intent.commit != self.commit
-                and not (intent.identifier is not None and intent.user == name_of(self.user))
-                and key not in chosen
+                and intent.commit not in commits
+                and (identity is None or identity not in identities)
             ):
-                chosen[key] = intent
+                chosen.setdefault(identity or intent.commit, intent)
         return tuple(chosen.values())
 
     def _stands(self, intent: Intent) -> bool:

@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ...backends.deadline import answered_within
-from ...core.errors import LakelatchError
+from ...core.errors import LakelatchError, OutcomeUnknown
 from ...core.metadata.data_file import ADD
 from ...core.metadata.schema import TableSchema
 from ...core.metadata.snapshot import Snapshot, parse_snapshot
@@ -42,6 +42,7 @@ from ..protocol import events as ev
 from ..protocol.effects import Outcome
 from ..protocol.snapshot_ref import SnapshotRef
 from ..surroundings import LEAST_LOOK_S, Surroundings, backoff_s
+from .carrier import carrier_of
 
 _NOT_SENT = "none of its snapshots was ever sent"
 
@@ -229,12 +230,15 @@ def _by_identity(case: Case, timeline: Timeline) -> Outcome | None:
     """The outcome if this identity landed, perhaps in another run. A snapshot outside the history does not count (H6)."""
     if case.identifier is None:
         return None
-    latest = timeline.latest()
-    found = recall(case.user, latest, timeline)
-    if found.last is None or not found.says(case.identifier):
+    latest, known = timeline.latest(), Known()
+    found = recall(case.user, latest, timeline, known, identifier=case.identifier)
+    doubt = found.doubt_of(case.identifier)
+    if doubt and not case.tried and case.window is None:
+        return do.NotCommitted(OutcomeUnknown.code, doubt)
+    if not found.says(case.identifier):
         return None
     refuse_fork(timeline, latest)
-    carrier = found.last[1]
+    carrier = carrier_of(case.user, case.identifier, found, latest, timeline, known)
     there = timeline.find(carrier.id) if carrier != ref_of(latest) else None
     if there is not None and there.identity == carrier.identity and not stands(timeline, there):
         return do.Undecided(

@@ -21,6 +21,7 @@ class CommitRequested:
         kind: APPEND, OVERWRITE, COMPACT.
         has_data: small data files travel with the commit and are uploaded beside the metadata.
         rides: after a lost race it may ride with another commit, and it may carry others.
+        in_order: its identifier must be above all that its user has committed, or be the last of them.
     """
 
     user: str
@@ -28,6 +29,7 @@ class CommitRequested:
     kind: str
     has_data: bool
     rides: bool = False
+    in_order: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +42,7 @@ class LatestResolved:
         inspected_through: every snapshot up to this id was searched for the identity (0 = none).
         last_identifier: the largest identifier of this user that the table remembers.
         replay_of: the snapshot that the same identity made earlier.
+        doubt: why the same identity may have landed earlier although nobody remembers it; empty where it has not.
         aboard: the snapshot that carries this commit, which rides in it.
         closed: both snapshots that could carry it are published without it, so that its intent holds no more.
         crowded: others commit too, so that it is worth asking them to carry this commit.
@@ -53,6 +56,7 @@ class LatestResolved:
     aboard: SnapshotRef | None = None
     closed: bool = False
     crowded: bool = False
+    doubt: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -188,24 +188,42 @@ def _resolved(state: CommitState, event: ev.LatestResolved) -> Step:
     if request.identifier is not None:
         if event.inspected_through != base_id:
             raise ProtocolViolation(f"identity inspected through {event.inspected_through}, but the base is {base_id}")
+        if request.in_order and _is_late(request, event):
+            reason = late(request.user, request.identifier, event.last_identifier)
+            return _conclude(state, do.NotCommitted("invalid-argument", reason))
         if event.replay_of is not None:
             return _conclude(state, do.Committed(event.replay_of, True))
-        if event.last_identifier is not None and request.identifier <= event.last_identifier:
-            reason = f"identifier {request.identifier} of '{request.user}' is not above {event.last_identifier}, its last one"
-            return _conclude(state, do.NotCommitted("invalid-argument", reason))
+        if event.doubt:
+            return _conclude(state, do.NotCommitted("outcome-unknown", event.doubt))
     ours = SnapshotRef(base_id + 1, event.snapshot_uuid)
     repeats = replace(state.repeats, sends=0, looks=0)
     state = replace(state, base=event.base, ours=ours, repeats=repeats)
     if state.ride.spent and state.ride.window is None:
         return _conclude(state, do.NotCommitted("retries-exhausted", state.ride.spent))
     if request.rides and event.base is not None:
-        if state.lost_to and state.ride.window is None:
-            return replace(state, phase=Phase.REGISTER), (do.PrepareIntent(event.base),)
         if state.ride.window is not None:
             return _gather(state, waits=not state.ride.spent)
+        if _is_late(request, event):
+            return state, (do.CollectChanges(event.base),)
+        if state.lost_to:
+            return replace(state, phase=Phase.REGISTER), (do.PrepareIntent(event.base),)
         if event.crowded:
             return replace(state, ride=replace(state.ride, asks_first=True)), (do.CollectChanges(event.base, True),)
     return state, (do.CollectChanges(event.base),)
+
+
+def late(user: str, identifier: int, last: int | None) -> str:
+    """Why an identifier of a user whose identifiers come in order is refused."""
+    return f"identifier {identifier} of '{user}' is not above {last}, its last one"
+
+
+def _is_late(request: ev.CommitRequested, event: ev.LatestResolved) -> bool:
+    """Whether a larger identifier of the user has landed.
+
+    Such a commit asks nobody to carry it: earlier versions remember the last identifier that they carry as the largest one.
+    """
+    last = event.last_identifier
+    return last is not None and request.identifier is not None and request.identifier < last
 
 
 def _resolve_failed(state: CommitState, event: ev.ResolveFailed) -> Step:

@@ -19,7 +19,7 @@ from typing import Any, Literal, TypeAlias
 from ...backends.elsewhere import fixed_url
 from ...backends.registry import open_store, scheme_of
 from ...backends.store import Store
-from ...core.errors import InvalidArgument, LakelatchError, TableCorrupt, TableNotFound
+from ...core.errors import InvalidArgument, LakelatchError, OutcomeUnknown, TableCorrupt, TableNotFound
 from ...core.html_text import ShownAsText
 from ...core.metadata.snapshot import parse_snapshot
 from ...core.paths import TablePaths
@@ -326,8 +326,9 @@ def _with(commit: RecoveredCommit, outcome: do.Outcome, finished: bool = False) 
         case do.Committed(snapshot=ref):
             landed: Ending = "finished" if finished else "landed"
             return replace(commit, outcome=landed, snapshot_id=ref.id, snapshot_uuid=ref.identity, reason="")
-        case do.NotCommitted(reason=reason):
-            return replace(commit, outcome="not landed", reason=reason)
+        case do.NotCommitted(code=code, reason=reason):
+            ended: Ending = "unknown" if code == OutcomeUnknown.code else "not landed"
+            return replace(commit, outcome=ended, reason=reason)
         case do.Undecided(reason=reason):
             return replace(commit, outcome="unknown", reason=reason)
         case _:

@@ -39,7 +39,7 @@ from ..daemon import spare
 from ..rows.numbering import Numbering
 from ..shipping import Carried
 from ..source_options import SourceOptions
-from ..source_writer import checked_write
+from ..source_writer import checked_write, may_have_landed
 from ..tasks import WriteTask, partition_id
 from ..worker_errors import one_sentence
 
@@ -129,6 +129,7 @@ class StreamSourceWriter(Carried, DataSourceStreamArrowWriter):
             properties=self._options.properties,
             group=self._options.group,
             written_before=True,
+            in_order=True,
         )
         with transaction as tx:
             if self._overwrite and self._options.overwrite_mode == "dynamic" and table.schema.partition_keys:
@@ -153,7 +154,7 @@ class StreamSourceWriter(Carried, DataSourceStreamArrowWriter):
         if not told:
             return
         table = self._options.table()
-        if table.committer.lookup(self._query(told), batchId) is None:
+        if not may_have_landed(table, self._query(told), batchId):
             self._delete(table, [message for m in told for message in m.messages])
 
     def _delete(self, table: Table, given: Sequence[CommitMessage]) -> None:

@@ -143,7 +143,7 @@ class Changes(OpenTable):
             data: pa.Table, RecordBatch, RecordBatchReader, iterable of batches, pandas or polars frame. Columns are matched
                 by name.
             commit_user, identifier: make the commit exactly once: a second call with the same pair writes nothing and
-                returns the first call's receipt. Give both or neither. The identifiers of a user must increase.
+                returns the first call's receipt. Give both or neither. The identifiers of a user may come in any order.
             properties: stored in the snapshot.
             watermark_ms: milliseconds since 1970. The table's watermark never decreases.
             group: with `auto`, an append that loses a race asks the next winner to carry it, as with the table's option

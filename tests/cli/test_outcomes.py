@@ -77,6 +77,37 @@ def test_resolve_reports_that_another_writer_won(run: Any, tmp_path: Path, fligh
     assert "another writer" in done.json["reason"]
 
 
+def test_resolve_of_an_identity_that_another_run_landed_is_zero(
+    run: Any, tmp_path: Path, flights: ll.Table, crash: Any
+) -> None:
+    """One run of the job lost, the next one landed: the job must not run again."""
+    journal = crash()
+    flights.append(flights.to_arrow())
+    words = ["resolve", flights.url, "--journal", journal, "--user", "etl", "--identifier", 7, "--writers-are-gone"]
+    assert run(*words, "--json").json["outcome"] == "not landed"
+    for number in (9, 7):  # a later run does not hide it
+        receipt = flights.append(flights.to_arrow(), commit_user="etl", identifier=number)
+    done = run(*words, "--json")
+    assert (done.code, done.json["outcome"], done.json["snapshot_id"]) == (0, "landed", receipt.snapshot_id)
+    by_user = run("resolve", flights.url, "--journal", journal, "--user", "etl", "--writers-are-gone", "--json")
+    assert (by_user.code, by_user.json["outcome"]) == (0, "landed")
+
+
+def test_resolve_of_an_identity_that_may_have_landed_is_unknown(run: Any, tmp_path: Path, flights: ll.Table) -> None:
+    """An earlier version remembered the last identifier of a user only."""
+    flights.append(flights.to_arrow(), commit_user="etl", identifier=9)
+    newest = max(Path(flights.url).glob("snapshot/snapshot-*"))
+    told = json.loads(newest.read_text())
+    remembered = json.loads(told["properties"]["lakelatch.identifiers"])
+    del remembered["landed"]
+    told["properties"]["lakelatch.identifiers"] = json.dumps(remembered)
+    newest.write_text(json.dumps(told))
+    done = run("resolve", flights.url, "--user", "etl", "--identifier", 7, "--json")
+    assert (done.code, done.json["outcome"]) == (4, "unknown")
+    assert "may have landed" in done.json["reason"]
+    assert run("resolve", flights.url, "--user", "etl", "--identifier", 9).code == 0
+
+
 def test_resolve_without_a_journal_proves_nothing_missing(run: Any, tmp_path: Path, flights: ll.Table) -> None:
     done = run("resolve", flights.url, "--user", "etl", "--identifier", 8, "--json")
     assert (done.code, done.json["outcome"]) == (4, "unknown")

@@ -15,6 +15,7 @@ from ...history.lineage import refuse_fork
 from ...history.timeline import Latest, base_of, ref_of
 from ...identities.recall import Recalled, recall
 from ...intents.window import Aboard
+from ...outcome.carrier import carrier_of
 from ...protocol import effects as do
 from ...protocol import events as ev
 from ...protocol.events import Event
@@ -43,19 +44,26 @@ class Collecting(RunState):
             base = self._resolve(effect)
             if isinstance(base, Aboard):
                 return self._found_aboard(base)
-            user = None if self.request.identifier is None else self.request.commit_user
-            found = recall(user, base.snapshot, self.timeline, self.knows.identities)
-            if found.says(self.request.identifier):
+            identifier, known, replay = self.request.identifier, self.knows.identities, None
+            user = None if identifier is None else self.request.commit_user
+            found = recall(user, base.snapshot, self.timeline, known, identifier=identifier)
+            if user is not None and identifier is not None and found.says(identifier):
                 refuse_fork(self.timeline, base.snapshot)
+                replay = carrier_of(user, identifier, found, base.snapshot, self.timeline, known)
         except LakelatchError as error:
             return ev.ResolveFailed(error.code, error.message)
         closed, crowded = window is not None and self.group.intent is None, self.group.crowded
         ours = SnapshotRef(base.id + 1, str(self.around.new_uuid()))
         self.attempt = Attempt(base, ours, found, delta=self.attempt.delta if self.attempt is not None else None)
-        last, carrier = found.last or (None, None)
-        replay = carrier if found.says(self.request.identifier) else None
         return ev.LatestResolved(
-            base.ref, ours.identity, found.inspected_through, last, replay, closed=closed, crowded=crowded
+            base.ref,
+            ours.identity,
+            found.inspected_through,
+            found.last[0] if found.last is not None else None,
+            replay,
+            closed=closed,
+            crowded=crowded,
+            doubt=found.doubt_of(identifier),
         )
 
     def _found_aboard(self, found: Aboard) -> Event:

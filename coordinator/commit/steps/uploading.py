@@ -12,6 +12,7 @@ from typing import TypeAlias
 from ....backends.store import Unknown
 from ....core.errors import StoreUnavailable
 from ....core.typed import assert_never
+from ...identities.memory import name_of
 from ...identities.recall import with_room
 from ...protocol import effects as do
 from ...protocol import events as ev
@@ -113,8 +114,9 @@ class Uploading(RunState):
         """Compute what the next snapshot remembers; returns files for the identities that its property has no room for."""
         request, names, attempt = self.request, self.writer.names, self._attempt()
         riders = [(one.user, one.identifier) for one in self.group.carried if one.identifier is not None]
-        users, known = [user for user, _ in riders], self.knows.identities
-        recalled = with_room(attempt.recalled, users, attempt.base.snapshot, self.timeline, known)
+        known, own = self.knows.identities, name_of(request.commit_user)
+        commits = [*([] if request.identifier is None else [(own, request.identifier)]), *riders]
+        recalled = with_room(attempt.recalled, commits, attempt.base.snapshot, self.timeline, known)
         memory, made = recalled.carried_on(
             request.commit_user, request.identifier, attempt.ours, names.next, riders=riders
         )

@@ -380,7 +380,12 @@ def second_append_above_foreign_commits(world: World) -> str:
 
 def look_up(world: World) -> str:
     committer = world.fill(4).committer
-    return world.cost_of(lambda: (committer.lookup("etl", 2), committer.lookup("nobody", 2)))
+    return world.cost_of(lambda: (committer.lookup("etl", 9), committer.lookup("nobody", 2)))
+
+
+def look_up_of_an_earlier_commit(world: World) -> str:
+    committer = world.fill(4).committer
+    return world.cost_of(lambda: committer.lookup("etl", 2))
 
 
 def overwrite_of_a_partition(world: World) -> str:
@@ -614,6 +619,7 @@ EXPECTED: dict[Callable[[World], str], str] = {
         "put manifest"
     ),
     look_up: "2 get snapshot, 2 list snapshots",
+    look_up_of_an_earlier_commit: "get EARLIEST, 4 get snapshot, list snapshots",
     overwrite_of_a_partition: (
         "create snapshot, 2 get manifest, get schema, 2 get snapshot, list snapshots, put LATEST, put data, 2 put list, "
         "put manifest"

@@ -21,6 +21,7 @@ from identities import (
 from lakelatch.coordinator.identities.memory import Memory
 from lakelatch.coordinator.identities.pages import Page
 from lakelatch.coordinator.identities.recall import Known, recall
+from lakelatch.coordinator.identities.trace import Trace
 from lakelatch.core.errors import StoreUnavailable
 
 
@@ -132,7 +133,7 @@ def test_a_snapshot_below_a_memory_is_older_than_it() -> None:
     store = new_store()
     table = opened(store)
     foreign(table, "flink", 5)
-    store.put(FOLDER + "identities-page-1", Page({"flink": (6, ref(9))}).to_bytes())
+    store.put(FOLDER + "identities-page-1", Page({"flink": Trace.of(6, ref(9))}).to_bytes())
     published(table, Memory(page="identities-page-1"))
     foreign(table, "other")
     foreign(table, "other")

@@ -25,6 +25,7 @@ from lakelatch.coordinator.identities import pages
 from lakelatch.coordinator.identities.memory import IDENTIFIERS_PROPERTY, Memory, memory_of
 from lakelatch.coordinator.identities.pages import Leaf, Page, bits_of, parse_leaf, parse_page
 from lakelatch.coordinator.identities.recall import Known, named_files
+from lakelatch.coordinator.identities.trace import Trace
 from lakelatch.coordinator.maintenance.expire import apply_expiry, plan_expiry
 from lakelatch.coordinator.maintenance.orphans import apply_clean, plan_orphans
 from lakelatch.coordinator.maintenance.retention import Retention
@@ -142,7 +143,7 @@ def test_a_file_that_is_not_a_page_is_reported(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_a_leaf_of_other_users_is_reported() -> None:
-    users = {f"query-{n}": (1, ref(n)) for n in range(20)}
+    users = {f"query-{n}": Trace.of(1, ref(n)) for n in range(20)}
     with pytest.raises(TableCorrupt, match="does not begin with 1"):
         parse_leaf(Leaf("", users).to_bytes(), "1", "here")
     assert parse_leaf(Leaf("", users).to_bytes(), "", "here") == Leaf("", users)
@@ -150,12 +151,12 @@ def test_a_leaf_of_other_users_is_reported() -> None:
 
 def test_a_page_relieves_itself_of_most_users() -> None:
     """Otherwise pages would grow: with many leaves, each leaf has few users waiting in the page."""
-    page = Page({f"query-{n}": (1, ref(n)) for n in range(101)}, {"0": "a", "10": "b", "11": "c"})
+    page = Page({f"query-{n}": Trace.of(1, ref(n)) for n in range(101)}, {"0": "a", "10": "b", "11": "c"})
     waiting = [sum(bits_of(name).startswith(prefix) for name in page.users) for prefix in ("0", "10", "11")]
-    assert page.fullest_prefix([]) == "0"
+    assert page.fullest_prefix({}) == "0"
     assert waiting[0] == max(waiting)
     more = [name for name in (f"more-{n}" for n in range(400)) if bits_of(name).startswith("11")]
-    assert page.fullest_prefix(more) == "11"
+    assert page.fullest_prefix({name: Trace.of(1, ref(0)) for name in more}) == "11"
 
 
 def test_orphan_cleaning_deletes_unused_pages_and_leaves() -> None:

@@ -12,7 +12,7 @@ from by_hand.histories import of
 
 from lakelatch.coordinator.identities import memory as identity
 from lakelatch.coordinator.identities import pages
-from lakelatch.coordinator.identities.memory import Memory, Remembered
+from lakelatch.coordinator.identities.memory import Memory
 from lakelatch.coordinator.identities.pages import (
     IdentityFile,
     Leaf,
@@ -23,6 +23,7 @@ from lakelatch.coordinator.identities.pages import (
     spill,
     split,
 )
+from lakelatch.coordinator.identities.trace import Trace
 from lakelatch.core.errors import TableCorrupt
 
 BITS = 64
@@ -36,8 +37,8 @@ def few(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pages, "LEAF_USERS", 3)
 
 
-def users(*names: str, identifier: int = 1) -> dict[str, Remembered]:
-    return {name: (identifier, of(1)) for name in names}
+def users(*names: str, identifier: int = 1) -> dict[str, Trace]:
+    return {name: Trace.of(identifier, of(1)) for name in names}
 
 
 def named(prefix: str, number: int, kind: str = "user") -> list[str]:
@@ -64,7 +65,8 @@ def test_users_that_leave_the_property_come_into_the_page(few: None) -> None:
     after, files = spill(memory, old, None, numbered())
     assert after == Memory(1, users("d", "e", identifier=2), "identities-page-1")
     page, leaves = held(files)
-    assert page == Page({**users("x"), **users("a", "b", "c", identifier=2)}), "what is newer counts"
+    both = Trace(2, of(1), ((1, 2),), ((1, 1),))
+    assert page == Page({**users("x"), **users("a", "c", identifier=2), "b": both}), "what is older counts, too"
     assert leaves == {}
 
 
@@ -86,7 +88,8 @@ def test_a_page_that_is_too_long_moves_the_users_of_one_leaf(few: None) -> None:
     assert made.leaves["1"] == "identities-leaf-other"
     assert "identities-leaf-old" not in made.leaves.values()
     found = {name: one for leaf in leaves.values() for name, one in leaf.users.items()}
-    assert found == {**users(*low[:3], identifier=2), **users(low[3])}, "the leaf's own entry was older"
+    both = Trace(2, of(1), ((1, 2),), ((1, 1),))
+    assert found == {**users(*low[1:3], identifier=2), low[0]: both, **users(low[3])}, "the leaf's own entry stays"
     assert len(leaves) == len(made.leaves) - 1 > 1, "four users are too many for one leaf"
     assert [file.name.rpartition("-")[0] for file in files] == ["identities-leaf"] * len(leaves) + ["identities-page"]
     assert list(after.users) == ["zz", "zzz"]
@@ -113,13 +116,23 @@ def test_a_leaf_is_split_only_where_it_is_too_long(few: None) -> None:
 
 def test_users_of_one_hash_share_a_leaf_however_many_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
     """A prefix ends with the hash: there is no further bit to tell them apart."""
-    monkeypatch.setattr(pages, "LEAF_USERS", 0)
     bits = bits_of("etl")
     assert len(bits) == BITS
-    whole = Leaf(bits, users("etl"))
+    monkeypatch.setattr(pages, "LEAF_USERS", 0)
+    monkeypatch.setattr(pages, "bits_of", lambda name: bits)
+    whole = Leaf(bits, users("etl", "twin"))
     assert split(whole) == [whole]
-    last = sorted((Leaf(bits, users("etl")), Leaf(bits[:-1] + "10"[int(bits[-1])])), key=lambda leaf: leaf.prefix)
-    assert split(Leaf(bits[:-1], users("etl"))) == last
+    last = sorted((whole, Leaf(bits[:-1] + "10"[int(bits[-1])])), key=lambda leaf: leaf.prefix)
+    assert split(Leaf(bits[:-1], whole.users)) == last
+
+
+def test_one_user_stays_in_one_leaf_however_many_gaps_it_has(few: None) -> None:
+    """One read then tells of all its identifiers."""
+    alone = Leaf("", {"etl": Trace(99, of(1), tuple((n, n) for n in range(1, 100, 2)))})
+    assert split(alone) == [alone]
+    (low,), (high,) = named("0", 1), named("1", 1)
+    many = Leaf("", {low: alone.users["etl"], high: Trace.of(1, of(1))})
+    assert split(many) == [Leaf("0", {low: many.users[low]}), Leaf("1", {high: many.users[high]})]
 
 
 def test_the_leaf_of_a_user_is_the_one_whose_prefix_its_hash_has() -> None:
@@ -133,19 +146,22 @@ def test_the_leaf_of_a_user_is_the_one_whose_prefix_its_hash_has() -> None:
 def test_of_two_leaves_the_fuller_one_is_relieved() -> None:
     low, high = named("0", 5), named("1", 4)
     leaves = {"0": "a", "1": "b"}
-    assert Page(users(*low[:2], *high[:3]), leaves).fullest_prefix([]) == "1"
-    assert Page(users(*low[:2], *high[:3]), leaves).fullest_prefix(low[2:]) == "0"
-    assert Page(users(*low)).fullest_prefix(high) == "", "there is no leaf yet"
+    assert Page(users(*low[:2], *high[:3]), leaves).fullest_prefix({}) == "1"
+    assert Page(users(*low[:2], *high[:3]), leaves).fullest_prefix(users(*low[2:])) == "0"
+    assert Page(users(*low)).fullest_prefix(users(*high)) == "", "there is no leaf yet"
 
 
 def test_files_are_read_as_they_were_written() -> None:
-    page = Page({"é": (7, of(3, "x"))}, {"0": "identities-leaf-1", "1": "identities-leaf-2"})
+    page = Page({"é": Trace.of(7, of(3, "x"))}, {"0": "identities-leaf-1", "1": "identities-leaf-2"})
     assert parse_page(page.to_bytes(), "here") == page
     assert json.loads(gzip.decompress(page.to_bytes())) == {
         "users": {"é": [7, 3, "x"]},
+        "landed": {},
         "leaves": {"0": "identities-leaf-1", "1": "identities-leaf-2"},
     }
-    assert gzip.decompress(Leaf("", {"é": (7, of(3, "x"))}).to_bytes()).decode() == '{"users":{"é":[7,3,"x"]}}'
+    assert gzip.decompress(Leaf("", {"é": Trace.of(7, of(3, "x"))}).to_bytes()).decode() == (
+        '{"users":{"é":[7,3,"x"]},"landed":{}}'
+    )
     leaf = Leaf(bits_of("é")[:5], page.users)
     assert parse_leaf(leaf.to_bytes(), leaf.prefix, "here") == leaf
     assert parse_page(Page().to_bytes(), "here") == Page()

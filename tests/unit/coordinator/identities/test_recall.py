@@ -13,9 +13,10 @@ from by_hand.histories import foreign, new_store, of, put, remove, snapshot, tim
 from lakelatch.coordinator.history.timeline import Timeline
 from lakelatch.coordinator.identities import memory as identity
 from lakelatch.coordinator.identities import pages
-from lakelatch.coordinator.identities.memory import IDENTIFIERS_PROPERTY, Memory, Remembered
+from lakelatch.coordinator.identities.memory import IDENTIFIERS_PROPERTY, Memory
 from lakelatch.coordinator.identities.pages import IdentityFile, Leaf, Page
 from lakelatch.coordinator.identities.recall import Known, Recalled, named_files, recall, with_room
+from lakelatch.coordinator.identities.trace import Trace
 from lakelatch.core.errors import TableCorrupt
 from lakelatch.core.metadata.snapshot import Snapshot
 
@@ -28,8 +29,8 @@ def store() -> Any:
     return new_store(Struck)
 
 
-def users(*names: str, identifier: int = 7) -> dict[str, Remembered]:
-    return {name: (identifier, of(1)) for name in names}
+def users(*names: str, identifier: int = 7) -> dict[str, Trace]:
+    return {name: Trace.of(identifier, of(1)) for name in names}
 
 
 def remembers(number: int, memory: Memory) -> Snapshot:
@@ -60,7 +61,7 @@ def test_a_table_without_a_snapshot_knows_nobody(store: Any) -> None:
 def test_a_recent_user_is_found_in_the_base_itself(store: Any) -> None:
     memory = Memory(users=users("etl"), page=PAGE)
     found = recall("etl", remembers(4, memory), timeline(store))
-    assert found == Recalled(4, memory, (7, of(1)))
+    assert found == Recalled(4, memory, Trace.of(7, of(1)))
     assert store.asked == []
 
 
@@ -76,7 +77,7 @@ def test_a_user_that_left_the_property_is_in_the_page(store: Any) -> None:
     memory = Memory(users=users("etl"), page=PAGE)
     store.asked.clear()
     found = recall("old", remembers(4, memory), timeline(store))
-    assert found == Recalled(4, memory, (7, of(1)), page=page)
+    assert found == Recalled(4, memory, Trace.of(7, of(1)), page=page)
     assert store.asked == [f"get {FOLDER}{PAGE}"]
 
 
@@ -88,7 +89,7 @@ def test_a_user_that_left_the_page_is_in_its_leaf(store: Any, name: str) -> None
     memory = Memory(page=PAGE)
     store.asked.clear()
     found = recall(name, remembers(4, memory), timeline(store))
-    assert found == Recalled(4, memory, (7, of(1)) if name == "oldest" else None, page, leaf)
+    assert found == Recalled(4, memory, Trace.of(7, of(1)) if name == "oldest" else None, page, leaf)
     assert store.asked == [f"get {FOLDER}{PAGE}", f"get {FOLDER}{LEAF}"]
 
 
@@ -118,8 +119,8 @@ def test_a_missing_page_is_named_with_the_snapshot_that_names_it(store: Any) -> 
 
 
 @pytest.mark.parametrize(("identifier", "says"), [(7, True), (6, False), (None, False)])
-def test_only_the_last_identifier_of_a_user_has_landed(identifier: int | None, says: bool) -> None:
-    assert Recalled(4, Memory(), (7, of(1))).says(identifier) == says
+def test_an_identifier_of_a_user_has_landed_or_not(identifier: int | None, says: bool) -> None:
+    assert Recalled(4, Memory(), Trace.of(7, of(1))).says(identifier) == says
     assert not Recalled(4, Memory()).says(identifier)
 
 
@@ -268,7 +269,8 @@ def test_a_commit_without_identity_carries_the_memory_on(store: Any) -> None:
     assert Recalled(4, memory).carried_on("etl", None, of(5), named) == (memory, ())
     after, files = Recalled(4, memory).carried_on("job", 1, of(5), named, riders=[("rider", 2), ("etl", 8)])
     assert (list(after.users), files) == (["job", "rider", "etl"], ())
-    assert after.users == {"job": (1, of(5)), "rider": (2, of(5)), "etl": (8, of(5))}
+    etl = Trace(8, of(5), ((7, 8),), ((7, 1),))
+    assert after.users == {"job": Trace.of(1, of(5)), "rider": Trace.of(2, of(5)), "etl": etl}
 
 
 def test_a_memory_that_is_just_full_needs_no_page(store: Any, few: None) -> None:
@@ -288,7 +290,7 @@ def test_what_an_overflow_needs_is_read_before_it_comes(store: Any, few: None) -
         found = recall(user, base, timeline(store))
         assert (found.page, found.leaf) == (None, None), "the user is there already, so nothing overflows"
     store.asked.clear()
-    room = with_room(recall("a", base, timeline(store)), ["a", "rider"], base, timeline(store), Known())
+    room = with_room(recall("a", base, timeline(store)), [("a", 8), ("rider", 1)], base, timeline(store), Known())
     assert store.asked == [f"get {FOLDER}{PAGE}", f"get {FOLDER}{LEAF}"]
     assert (room.page, room.leaf) == (Page(users("x"), {"": LEAF}), Leaf("", users("y")))
     after, files = room.carried_on("a", 8, of(5), named, riders=[("rider", 1)])
@@ -305,7 +307,7 @@ def test_a_leaf_is_read_only_where_the_page_may_become_too_long(
     store.put(FOLDER + LEAF, Leaf("", users("y")).to_bytes())
     base = remembers(4, Memory(users=users("a", "b", "c", "d"), page=PAGE))
     room = with_room(
-        Recalled(4, Memory(users=users("a", "b", "c", "d"), page=PAGE)), ["e"], base, timeline(store), Known()
+        Recalled(4, Memory(users=users("a", "b", "c", "d"), page=PAGE)), [("e", None)], base, timeline(store), Known()
     )
     assert room.page == page
     assert room.leaf == (Leaf("", users("y")) if needs_leaf else None)
@@ -338,10 +340,10 @@ def test_files_that_an_overflow_needs_and_that_are_gone_are_named(store: Any, fe
     memory = Memory(users=users("a", "b", "c", "d"), page=PAGE)
     base = remembers(4, memory)
     with pytest.raises(TableCorrupt, match=f"{PAGE} is missing.*snapshot-4 needs it"):
-        with_room(Recalled(4, memory), ["e"], base, timeline(store), Known())
+        with_room(Recalled(4, memory), [("e", None)], base, timeline(store), Known())
     store.put(FOLDER + PAGE, Page(users("x"), {"": LEAF}).to_bytes())
     with pytest.raises(TableCorrupt, match=f"{LEAF} is missing.*{PAGE} needs it"):
-        with_room(Recalled(4, memory), ["e"], base, timeline(store), Known())
+        with_room(Recalled(4, memory), [("e", None)], base, timeline(store), Known())
 
 
 # ---------------------------------------------------------------------------------------------------------- what stays

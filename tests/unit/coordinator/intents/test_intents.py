@@ -138,14 +138,14 @@ def listed(name: str, **more: Any) -> str:
         (snapshot(4, foreign=True), intent(), False),  # another engine's snapshot does not say whom it carries
         (snapshot(4, (Carried("x", None, "c1", 1),)), intent(identifier=None), False),  # it is in the base
         (snapshot(4, (Carried("job", 1, "c0", 1),)), intent(), False),  # a twin is
-        (snapshot(4, (Carried("job", 2, "c0", 1),)), intent(), False),  # a later commit of the same user is
+        (snapshot(4, (Carried("job", 2, "c0", 1),)), intent(), True),  # a later commit of the same user is
         (snapshot(4, (Carried("job", 0, "c0", 1),)), intent(), True),
         (snapshot(4, commit_user="job", commit_identifier=1), intent(), False),  # a twin made the base
         (snapshot(4, commit_user="job", commit_identifier=0), intent(), True),
         (snapshot(3), intent(schema_id=1), False),
         (snapshot(3), intent(buckets=2), False),
         (snapshot(3), intent(commit="own"), False),
-        (snapshot(3), intent(user="own-user"), False),
+        (snapshot(3), intent(user="own-user"), True),
     ],
 )
 def test_a_leader_carries_what_its_base_alone_proves_to_be_waiting(
@@ -154,10 +154,12 @@ def test_a_leader_carries_what_its_base_alone_proves_to_be_waiting(
     assert leader(base).choose([waiting]) == ((waiting,) if rides else ())
 
 
-def test_of_two_intents_of_one_user_one_waits() -> None:
-    """Their rows land in the order of their identifiers, and a twin's rows do not land twice."""
+def test_of_two_intents_of_one_identity_one_waits() -> None:
+    """A twin's rows do not land twice; those of the user's other identifiers land with them."""
     twins = [intent("c1"), intent("c2"), intent("c3", identifier=2), intent("c4", identifier=None)]
-    assert [i.commit for i in leader(snapshot(3)).choose(twins)] == ["c1", "c4"]
+    assert [i.commit for i in leader(snapshot(3)).choose(twins)] == ["c1", "c3", "c4"]
+    leads = leader(snapshot(3), user=twins[0].user, identifier=2)
+    assert [i.commit for i in leads.choose(twins)] == ["c1", "c4"], "nor do those of the leader's own identity"
 
 
 def test_an_old_intent_is_not_carried() -> None:

@@ -15,6 +15,7 @@ from lakelatch.backends.memory import MemoryStore
 from lakelatch.backends.store import PutOutcome
 from lakelatch.coordinator.history.lineage import ANOTHER_TABLE, Fork, Free, Landing, Lost, Standing, Untold
 from lakelatch.coordinator.identities.memory import IDENTIFIERS_PROPERTY, Memory
+from lakelatch.coordinator.identities.trace import Trace
 from lakelatch.coordinator.intents.carried import CARRIES_PROPERTY, Carried, to_property
 from lakelatch.coordinator.intents.window import Window
 from lakelatch.coordinator.outcome.resolution import (
@@ -248,7 +249,7 @@ def test_an_outcome_is_recorded_with_all_that_a_reader_needs() -> None:
 
 def remembers(made: Snapshot, identifier: int, carrier: ev.SnapshotRef, user: str = "job") -> Snapshot:
     """A snapshot whose memory says that a user's last commit is in that snapshot."""
-    memory = Memory(users={user: (identifier, carrier)}).to_property()
+    memory = Memory(users={user: Trace.of(identifier, carrier)}).to_property()
     return replace(made, properties={**made.properties, IDENTIFIERS_PROPERTY: memory})
 
 

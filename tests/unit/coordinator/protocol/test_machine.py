@@ -183,13 +183,37 @@ def test_an_identity_that_landed_before_is_answered_with_its_first_snapshot() ->
     assert outcome(effects) == do.Committed(first, True)
 
 
-def test_an_identifier_below_the_last_one_is_refused() -> None:
-    """G3: identifiers of one user grow."""
-    _, effects = run(ev.CommitRequested("me", 6, "APPEND", False), ev.LatestResolved(BASE, "ours", 4, 7))
-    refused = outcome(effects)
-    assert isinstance(refused, do.NotCommitted)
-    assert refused.code == "invalid-argument"
-    assert "7" in refused.reason
+def test_an_identifier_below_the_last_one_is_refused_where_they_come_in_order() -> None:
+    """Also one that has landed: batches that begin anew are others, though their numbers are the same."""
+    below = ev.LatestResolved(BASE, "ours", 4, 7)
+    for event in (below, replace(below, replay_of=SnapshotRef(2, "first"))):
+        _, effects = run(ev.CommitRequested("me", 6, "APPEND", False, in_order=True), event)
+        refused = outcome(effects)
+        assert isinstance(refused, do.NotCommitted)
+        assert refused.code == "invalid-argument"
+        assert "7" in refused.reason
+    _, effects = run(ev.CommitRequested("me", 6, "APPEND", False), below)
+    assert effects == (do.CollectChanges(BASE),), "other jobs may run in any order"
+    _, effects = run(ev.CommitRequested("me", 7, "APPEND", False, in_order=True), replace(below, replay_of=BASE))
+    assert outcome(effects) == do.Committed(BASE, True)
+
+
+def test_an_identity_that_may_have_landed_is_neither_committed_nor_not() -> None:
+    _, effects = run(
+        ev.CommitRequested("me", 6, "APPEND", False), ev.LatestResolved(BASE, "o", 4, 7, doubt="forgotten")
+    )
+    assert outcome(effects) == do.NotCommitted("outcome-unknown", "forgotten")
+
+
+def test_a_late_identifier_asks_nobody_to_carry_it() -> None:
+    """G3: earlier versions would remember it as the largest of its user."""
+    for crowded in (True, False):
+        late = ev.LatestResolved(BASE, "ours", 4, 7, crowded=crowded)
+        _, effects = run(ev.CommitRequested("me", 6, "APPEND", False, rides=True), late)
+        assert effects == (do.CollectChanges(BASE),)
+    lost = replace(run(ev.CommitRequested("me", 6, "APPEND", False, rides=True))[0], lost_to=(BASE,))
+    assert step(lost, ev.LatestResolved(BASE, "ours", 4, 7))[1] == (do.CollectChanges(BASE),)
+    assert step(lost, ev.LatestResolved(BASE, "ours", 4, 5))[1] == (do.PrepareIntent(BASE),)
 
 
 def test_an_identity_must_be_inspected_through_the_very_base() -> None:

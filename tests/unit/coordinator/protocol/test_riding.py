@@ -97,7 +97,7 @@ def test_a_ride_that_cannot_be_verified_is_unknown() -> None:
     "events",
     [
         [ev.SnapshotSeen(NEXT), ev.RetryGranted(0), ev.ResolveFailed("store-unavailable", "away")],
-        [ev.SnapshotSeen(NEXT), ev.RetryGranted(0), ev.LatestResolved(NEXT, "o", 6, 9)],  # a later identifier landed
+        [ev.SnapshotSeen(NEXT), ev.RetryGranted(0), ev.LatestResolved(NEXT, "o", 6, doubt="forgotten")],
     ],
 )
 def test_while_the_intent_is_open_nothing_is_reported_as_not_committed(events: list[ev.Event]) -> None:

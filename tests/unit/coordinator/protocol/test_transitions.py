@@ -109,7 +109,7 @@ CASES: list[Case] = [
     (COLLECT, ev.LatestResolved(None, "ours", 0, crowded=True), Phase.COLLECT, (do.CollectChanges(None),)),
     (COLLECT, ASKS_FIRST[-1], Phase.COLLECT, (do.CollectChanges(BASE, asks_first=True),)),
     (COLLECT, ev.LatestResolved(BASE, "ours", 4, 6), Phase.COLLECT, (do.CollectChanges(BASE),)),
-    (COLLECT, ev.LatestResolved(BASE, "ours", 4, 7), Phase.DONE, (not_committed("invalid-argument", "not above 7"),)),
+    (COLLECT, ev.LatestResolved(BASE, "ours", 4, doubt="x"), Phase.DONE, (not_committed("outcome-unknown", "x"),)),
     (COLLECT, ev.ResolveFailed("fenced", "away"), Phase.DONE, (not_committed("fenced", "away"),)),
     (ON_BASE, GONE, Phase.DONE, (not_committed("commit-conflict", "gone: a is gone"),)),
     (ON_BASE, MERGING[-1], Phase.COMPACT_MANIFESTS, (do.CompactManifests(BASE, False),)),
@@ -437,7 +437,7 @@ def test_what_recovery_may_delete_of_a_commit_that_did_not_land(path: Path, file
 
 EXAMPLES: list[Event] = [
     *(event for _, event, _, _ in CASES),
-    ev.LatestResolved(BASE, "u", 4, 7, WINNER, NEXT, True, True),
+    ev.LatestResolved(BASE, "u", 4, 7, WINNER, NEXT, True, True, "doubt"),
     ev.IntentRegistered("no answer"),
     ev.RidersChosen(2, ("a", "b")),
     ev.SnapshotPrepared(OURS, None, "{}"),
