@@ -32,7 +32,7 @@ if TYPE_CHECKING:
         UnsafeBackend,
         Unsupported,
     )
-    from .core.expressions.predicate import col
+    from .core.expressions.columns import col
     from .core.expressions.tree import lit
     from .core.metadata.schema_changes import (
         add_column,
@@ -59,7 +59,7 @@ _HOMES = {
         " StoreUnavailable TableCorrupt TableExists TableNotFound UnsafeBackend Unsupported"
     ),
     "core.expressions.tree": "lit",
-    "core.expressions.predicate": "col",
+    "core.expressions.columns": "col",
     "core.metadata.schema_changes": (
         "add_column drop_column move_column remove_option rename_column set_comment set_option update_comment"
         " update_default update_nullability update_type"

@@ -21,7 +21,7 @@ import pyarrow as pa
 from ..coordinator.commit.message import CommitMessage, PendingUpload
 from ..coordinator.commit.request import CommitRequest, Remarks
 from ..coordinator.history.timeline import Timeline
-from ..core.expressions.predicate import Predicate
+from ..core.expressions.tree import Predicate
 from ..core.metadata.data_file import ADD, EMPTY_ROW, NO_BUCKETS, DataFile, ManifestEntry
 from ..core.metadata.schema import TableSchema
 from ..core.metadata.snapshot import OperationWord, Snapshot

@@ -15,7 +15,7 @@ import pyarrow as pa
 from pyspark.sql import functions as F  # noqa: N812 - Spark's users know it by this name
 
 from ..backends.store import Store
-from ..core.expressions.predicate import Predicate
+from ..core.expressions.tree import Predicate
 from ..core.paths import DEFAULT_BRANCH
 from ..table.changelog.key_changes import Mode, check_mode
 from ..table.changelog.reading import ChangeReader, plan_changes

@@ -15,7 +15,7 @@ from typing import Any
 from pyspark.sql import functions as F  # noqa: N812 - Spark's users know it by this name
 
 from ..coordinator.commit.message import CommitMessage
-from ..core.expressions.predicate import Predicate
+from ..core.expressions.tree import Predicate
 from ..core.metadata.merge_rules import POSTPONED
 from ..core.paths import DEFAULT_BRANCH
 from ..table.compaction.plan import plan_compaction

@@ -17,12 +17,11 @@ from ..coordinator.commit.receipt import Receipt
 from ..coordinator.commit.request import Isolation
 from ..core.errors import InvalidArgument
 from ..core.expressions.sql import parse_expression
-from ..core.expressions.tree import references_of
+from ..core.expressions.tree import SOURCE, TARGET, references_of
 from ..core.metadata.schema import TableSchema
 from ..table.compaction.clustering import Clustering
 from ..table.compaction.run import Compaction
 from ..table.create import is_table, open_table
-from ..table.rowlevel.conditions import SOURCE, TARGET
 from ..table.rowlevel.edit import Edit
 from ..table.rowlevel.merge_builder import Merge, source_batch
 from ..table.rowlevel.operation import Operation

@@ -1,16 +1,14 @@
 """Translates a bound predicate to a Spark column expression that keeps the same rows.
 
-Owns: the translation, and the cases in which Spark's comparisons differ from the format's. Must not know: plans, files.
+Owns: the translation, and the cases in which Spark's comparisons differ from ours. Must not know: plans, files.
 Source: core/expressions; format/binary-row §2 (floats).
 
 Invariants: For every row, `to_column` is true exactly if `to_arrow_mask` is. A predicate that Spark cannot express this
-way raises `Untranslatable`, and the caller then filters with Arrow. Zeros differ: -0.0 = 0.0 in Spark, and -0.0 < 0.0 in
-the format.
+way raises `Untranslatable`, and the caller then filters with Arrow.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from functools import reduce
 from typing import Any
@@ -18,7 +16,8 @@ from typing import Any
 from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812 - Spark's users know it by this name
 
-from ..core.expressions.predicate import And, Comparison, Not, Or, Predicate, type_at
+from ..core.expressions.binding import type_at
+from ..core.expressions.tree import And, Comparison, Not, Or, Predicate
 from ..core.rows.dates import date_to_days, moment_text
 from ..core.rows.types import INTEGER_ROOTS, TIMESTAMP_ROOTS, AtomicType, Field
 from ..core.rows.values import SECONDS_PER_DAY
@@ -120,8 +119,6 @@ def _compare(column: Column, op: str, value: Any, data_type: AtomicType) -> Colu
                 return _where_not_null(column, op == "!=")
             op = "<=" if op in ("<", "<=") else ">"
         return _apply(column, op, _timestamp(micros, data_type))
-    if data_type.root in ("FLOAT", "DOUBLE") and value == 0:
-        return _compare_zero(column, op, math.copysign(1, value) < 0, _literal(value, data_type))
     return _apply(column, op, _literal(value, data_type))
 
 
@@ -141,33 +138,11 @@ def _apply(column: Column, op: str, literal: Column) -> Column:
             return column >= literal
 
 
-def _compare_zero(column: Column, op: str, negative: bool, zero: Column) -> Column:
-    """Compare with a zero whose sign counts: -0.0 < 0.0. In Spark, the two zeros differ only as text.
-
-    `=` becomes two bounds, because Spark replaces `d` with 0.0 wherever it sees `d = 0.0 AND …`, and loses the sign.
-    """
-    if op == "!=":
-        return ~_compare_zero(column, "=", negative, zero)
-    if op in ("<", "<="):
-        return ~_compare_zero(column, ">=" if op == "<" else ">", negative, zero)
-    is_negative = column.cast("string") == F.lit("-0.0")
-    if op == "=":
-        return (column >= zero) & (column <= zero) & (is_negative if negative else ~is_negative)
-    if op == ">":
-        return (column >= zero) & ~is_negative if negative else column > zero
-    return column >= zero if negative else (column >= zero) & ~is_negative
-
-
 def _in(column: Column, literals: tuple[Any, ...], data_type: AtomicType) -> Column:
     values = [v for v in literals if v is not None]
     if data_type.root in TIMESTAMP_ROOTS:
         values = [v for v in values if int(v) % _MICRO == 0]
         options = [_timestamp(int(v) // _MICRO, data_type) for v in values]
-    elif data_type.root in ("FLOAT", "DOUBLE"):
-        if any(v == 0 for v in values):
-            found = [_compare(column, "=", v, data_type) for v in values]
-            return _or_unknown(reduce(lambda a, b: a | b, found), literals)
-        options = [_literal(v, data_type) for v in values]
     else:
         options = [_literal(v, data_type) for v in values]
     found_any = column.isin(*options) if options else _where_not_null(column, False)

@@ -23,7 +23,7 @@ from ..backends.registry import scheme_of
 from ..backends.store import Store
 from ..core import options as opt
 from ..core.errors import Unsupported
-from ..core.expressions.predicate import Predicate, columns_of
+from ..core.expressions.tree import Predicate, columns_of
 from ..core.paths import DEFAULT_BRANCH
 from ..core.rows.types import Field
 from ..table.create import open_table

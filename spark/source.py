@@ -19,7 +19,7 @@ from pyspark.sql import types as spark
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
 from ..core.errors import InvalidArgument
-from ..core.expressions.predicate import Predicate
+from ..core.expressions.tree import Predicate
 from ..table.changelog.reading import DESCRIPTION_FIELDS
 from ..table.changelog.steps import ChangeStep
 from ..table.reading.arrow import SplitReader, fields_of

@@ -18,7 +18,7 @@ from typing import Any
 from ..backends.registry import scheme_of
 from ..backends.storage_options import StorageOptions
 from ..core.errors import InvalidArgument
-from ..core.expressions.predicate import Predicate
+from ..core.expressions.tree import Predicate
 from ..core.metadata.schema import TableSchema
 from ..core.paths import DEFAULT_BRANCH
 from ..core.rows.partition import closest

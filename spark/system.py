@@ -19,8 +19,8 @@ import pyarrow as pa
 from ..backends.store import Store
 from ..coordinator.history.timeline import Timeline
 from ..core import options as opt
-from ..core.expressions.predicate import Predicate, bind
-from ..core.expressions.where import parse_where
+from ..core.expressions.binding import condition_of
+from ..core.expressions.tree import Predicate
 from ..core.metadata.schema import TableSchema
 from ..core.metadata.snapshot import Snapshot
 from ..core.paths import TablePaths
@@ -111,8 +111,7 @@ def system_task(
     """
     view = table.system_view()
     fields = system_fields(name, view.schema)
-    predicate = parse_where(where) if isinstance(where, str) else where
-    bound = None if predicate is None else bind(predicate, fields, zone)
+    bound = condition_of(where, fields, zone)
     chosen = tuple(f.name for f in system_fields(name, view.schema, columns))
     paths = view.timeline.paths
     return SystemTask(

@@ -16,8 +16,8 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from ..core.errors import InvalidArgument
-from ..core.expressions.predicate import Predicate, bind
-from ..core.expressions.where import parse_where
+from ..core.expressions.binding import condition_of
+from ..core.expressions.tree import Predicate
 from ..core.metadata.schema import TableSchema
 from ..core.places import codec_of
 
@@ -45,6 +45,11 @@ class SessionZone(tzinfo):
             found = self._session.sql(f"SELECT unix_micros(TIMESTAMP_LTZ '{text}')").collect()[0][0]
             self._known[text] = moment.replace(tzinfo=timezone.utc) - _EPOCH - timedelta(microseconds=found)
         return self._known[text]
+
+    @property
+    def region(self) -> tzinfo:
+        """The zone of that name, for times of which there are too many to ask Spark."""
+        return zone_named(self._session.conf.get("spark.sql.session.timeZone"))
 
     def dst(self, moment: datetime | None) -> timedelta | None:
         return _NO_DST
@@ -106,9 +111,7 @@ def zone_named(name: str) -> tzinfo:
 
 def bound_in(zone: tzinfo | None, where: Predicate | str | None, schema: TableSchema) -> Predicate | None:
     """A filter, bound to the columns of a table, in which times without a zone are times of `zone`."""
-    if where is None:
-        return None
-    return bind(parse_where(where) if isinstance(where, str) else where, schema.fields, zone)
+    return condition_of(where, schema.fields, zone)
 
 
 def partition_in(zone: tzinfo | None, partition: Mapping[str, Any] | str, schema: TableSchema) -> dict[str, Any]:

@@ -18,7 +18,7 @@ import pyarrow.dataset as ds
 from ..coordinator.history.timeline import Timeline
 from ..core.errors import Unsupported
 from ..core.expressions.arrow_filters import names_in, wider_predicate
-from ..core.expressions.predicate import Predicate
+from ..core.expressions.tree import Predicate
 from ..core.metadata.schema import TableSchema
 from ..core.metadata.snapshot import Snapshot
 from .reading.arrow import arrow_schema_of, read_batches

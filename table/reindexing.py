@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import compress
 from typing import Any
 
 import pyarrow as pa
@@ -26,7 +27,7 @@ from ..coordinator.maintenance.deletion import Progress
 from ..coordinator.surroundings import MACHINE
 from ..core import options as opt
 from ..core.errors import Unsupported
-from ..core.expressions.predicate import Predicate
+from ..core.expressions.tree import Predicate
 from ..core.file_index.options import IndexSpec, index_specs, takes
 from ..core.file_index.writing import FileIndexBuilder
 from ..core.html_text import ShownAsText
@@ -37,7 +38,7 @@ from ..core.metadata.schema import TableSchema
 from ..core.paths import INDEX_SUFFIX, format_of
 from ..core.places import FileKeys, codec_of, is_external
 from ..core.rows.types import AtomicType, Field, MapType
-from ..core.statistics.pruning import partition_matches
+from ..core.statistics.pruning import PartitionTest
 from .compaction.plan import CompactionPlan, chosen_partitions
 from .compaction.run import GivenUp, run_compaction
 from .formats.external import located
@@ -122,7 +123,8 @@ def plan_indexes(
     manifests = [m for m in timeline.manifests(snapshot) if chosen is None or may_hold(m, chosen, codec)]
     found = timeline.entries(manifests)
     if chosen is not None:
-        found = [e for e in found if partition_matches(chosen, codec.decode(e.partition), codec.fields)]
+        kept = PartitionTest(chosen, codec).kept([e.partition for e in found])
+        found = list(compress(found, kept))
     entries = [e for e in live(found) if e.bucket != POSTPONED]
     index = tuple(timeline.index_entries(snapshot))
     planner = SplitPlanner(

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from ..coordinator.commit.receipt import Receipt
     from ..coordinator.history.timeline import Timeline
-    from ..core.expressions.predicate import Predicate
+    from ..core.expressions.tree import Predicate
     from ..core.metadata.data_file import ManifestEntry
     from ..core.metadata.schema import TableSchema
     from ..core.metadata.snapshot import Snapshot
@@ -203,13 +203,11 @@ class Table(
 
     def _planned(self, where: Where, columns: Sequence[str] | None) -> tuple[ScanPlan, Timeline, TableSchema]:
         """A plan, and the timeline and schema that it was made with."""
-        from ..core.expressions.where import parse_where
         from .scan.plan import plan_scan
 
-        predicate = parse_where(where) if isinstance(where, str) else where
         as_of_ms = None if self.pinned is None else self.pinned.time_ms
         timeline, snapshot, schema = self._seen()
-        return plan_scan(timeline, snapshot, schema, predicate, columns, as_of_ms), timeline, schema
+        return plan_scan(timeline, snapshot, schema, where, columns, as_of_ms), timeline, schema
 
     scan = plan
     """The earlier name of `plan`."""
@@ -295,16 +293,14 @@ class Table(
         Raises:
             InvalidArgument: there is no such range, or part of it has expired; the error says what exists.
         """
-        from ..core.expressions.where import parse_where
         from .changelog.key_changes import check_mode
         from .changelog.reading import read_changes
         from .changelog.window import window_of
 
-        predicate = parse_where(where) if isinstance(where, str) else where
         timeline, newest, schema = self._seen()
         check_mode(mode, schema)
         window = window_of(timeline, start, end, newest, mode)
-        return read_changes(timeline, window, schema, columns, predicate, overwrites, mode)
+        return read_changes(timeline, window, schema, columns, where, overwrites, mode)
 
     def count(self, where: Where = None) -> int:
         """The number of rows. Only metadata is read where it gives the exact number."""

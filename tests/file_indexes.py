@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 from pyroaring import BitMap
 
-from lakelatch.core.expressions.predicate import Predicate
+from lakelatch.core.expressions.tree import Predicate
 from lakelatch.core.file_index.asking import IndexedColumn, asked_of
 from lakelatch.core.file_index.container import parse_container
 from lakelatch.core.file_index.options import IndexSpec

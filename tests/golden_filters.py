@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from lakelatch.core.expressions.predicate import And, Comparison, Not, Or, Predicate
+from lakelatch.core.expressions.tree import And, Comparison, Not, Or, Predicate
 from lakelatch.core.rows.types import BINARY_ROOTS, DataType
 from lakelatch.core.rows.values import root_of
 from lakelatch.tests.given import given

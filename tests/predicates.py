@@ -1,22 +1,27 @@
 """Random tables and random predicates over them, for property tests.
 
-Owns: the strategies. Must not know: what is tested. Small domains, so that comparisons often meet equal values.
+Owns: the strategies, and what a condition means for one row (`evaluate`), written without Arrow. Must not know: what is tested.
+Small domains, so that comparisons often meet equal values.
 """
 
 from __future__ import annotations
 
 import datetime as dt
 import math
+import operator
+import re
+from collections.abc import Callable, Mapping
 from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from lakelatch.core.expressions.predicate import And, Comparison, Not, Or
+from lakelatch.core.expressions.masks import like_regex
+from lakelatch.core.expressions.tree import And, Comparison, Not, Or
 from lakelatch.core.rows.arrow import to_arrow
 from lakelatch.core.rows.types import AtomicType, Field, decimal, string, timestamp, varbinary
-from lakelatch.core.rows.values import column_values, to_arrow_array
+from lakelatch.core.rows.values import column_values, sql_key, to_arrow_array
 
 _LONG = "prefix-of-sixteen"
 _TEXTS = ["", "a", "ab", "b", _LONG, _LONG + "-1", _LONG + "-2", "\U0010ffff" * 20, "\uffff", "zz%", "a_b"]
@@ -92,3 +97,51 @@ def _literal(value: Any, data_type: AtomicType) -> Any:
     if data_type.root != "TIMESTAMP":
         return value
     return pa.scalar(value // 1000, pa.timestamp("us"))
+
+
+_OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
+    "=": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+
+
+def evaluate(predicate: Any, row: Mapping[str, Any]) -> bool | None:
+    """What a bound condition of comparisons is for one row; None means unknown."""
+    match predicate:
+        case Comparison(column=column):
+            return _compared(predicate, row[column])
+        case And(parts=parts):
+            answers = [evaluate(p, row) for p in parts]
+            return False if False in answers else None if None in answers else True
+        case Or(parts=parts):
+            answers = [evaluate(p, row) for p in parts]
+            return True if True in answers else None if None in answers else False
+        case Not(part=part):
+            answer = evaluate(part, row)
+            return None if answer is None else not answer
+    raise AssertionError(predicate)
+
+
+def _compared(leaf: Comparison, value: Any) -> bool | None:
+    if leaf.op in ("is_null", "is_not_null"):
+        return (value is None) == (leaf.op == "is_null")
+    if value is None:
+        return None
+    if leaf.op == "in":
+        if any(v is not None and sql_key(v) == sql_key(value) for v in leaf.literals):
+            return True
+        return None if None in leaf.literals else False
+    literal = leaf.literals[0]
+    if literal is None:
+        return None
+    if leaf.op in _OPERATORS:
+        return _OPERATORS[leaf.op](sql_key(value), sql_key(literal))
+    if leaf.op == "starts_with":
+        return bool(value.startswith(literal))
+    if leaf.op == "ends_with":
+        return bool(value.endswith(literal))
+    return literal in value if leaf.op == "contains" else re.fullmatch(like_regex(literal), value) is not None

@@ -20,7 +20,8 @@ import pyarrow as pa
 
 from ..errors import InvalidArgument
 from ..rows.types import BINARY_ROOTS, INTEGER_ROOTS, STRING_ROOTS, AtomicType, DataType, Field
-from .predicate import And, Comparison, Not, Or, Predicate, bind, type_at
+from .binding import bind, type_at
+from .tree import MIRRORED, And, Comparison, Not, Or, Predicate
 
 _COMPARED = {
     "equal": "=",
@@ -30,8 +31,8 @@ _COMPARED = {
     "greater": ">",
     "greater_equal": ">=",
 }
-_MIRRORED = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _WIDER = {"<": "<=", "<=": "<=", ">": ">=", ">=": ">="}
+"""A literal that a FLOAT cannot hold is rounded when it is bound, so that the bound itself must be let in."""
 _TEXT_TESTS = {"starts_with": "starts_with", "ends_with": "ends_with", "match_substring": "contains"}
 _EXACT_DOUBLE = 1 << 52
 _HEADING = "-- schema metadata --"
@@ -207,7 +208,7 @@ def _translated(node: _Node, columns: Mapping[str, Field]) -> _Found | None:
         case _Call(function=function, arguments=(_Literal() as literal, _Reference() as reference)):
             if function not in _COMPARED:
                 return None
-            return _compared(_MIRRORED[_COMPARED[function]], reference, literal, columns)
+            return _compared(MIRRORED[_COMPARED[function]], reference, literal, columns)
         case _:
             return None
 
@@ -253,7 +254,7 @@ def _test(call: _Call, reference: _Reference, columns: Mapping[str, Field]) -> _
     if call.function == "is_in" and len(call.arguments) == 1:
         values = list(call.options["value_set"].values) if "value_set" in call.options else [None]
         literals = [_literal(value, kind) for value in values]
-        if any(literal is None or (kind.root in ("FLOAT", "DOUBLE") and literal == 0) for literal in literals):
+        if any(literal is None for literal in literals):
             return None
         found = _bound(Comparison("in", leaf.column, tuple(literals), leaf.path), columns)
         return None if found is None else _Found(found.predicate, exact=False)  # Arrow's is_in is false for null
@@ -281,16 +282,11 @@ def _compared(op: str, reference: _Reference, literal: _Literal, columns: Mappin
 
 
 def _compared_float(op: str, leaf: Comparison, value: float, columns: Mapping[str, Field]) -> _Found | None:
-    """In Arrow no comparison with NaN is true but `!=`, and zeros are equal. In the format, NaN is largest and -0.0 < 0.0."""
+    """In Arrow no comparison with NaN is true but `!=`. In SQL as Spark has it, NaN is the largest number."""
     if op == "!=":
         return None
-    low = high = value
-    if value == 0:
-        low, high = -0.0, 0.0
-    bounds = {"=": ((">=", low), ("<=", high)), "<=": (("<=", high),), ">=": ((">=", low),)}[_WIDER.get(op, op)]
-    parts = [_bound(Comparison(o, leaf.column, (v,), leaf.path), columns) for o, v in bounds]
-    both = _all_of(parts)
-    return None if both is None else _Found(both.predicate, exact=False)
+    found = _bound(Comparison(_WIDER.get(op, op), leaf.column, (value,), leaf.path), columns)
+    return None if found is None else _Found(found.predicate, exact=False)
 
 
 def _bound(leaf: Comparison, columns: Mapping[str, Field]) -> _Found | None:

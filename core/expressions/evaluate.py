@@ -1,6 +1,7 @@
 """Evaluates expressions on Arrow columns.
 
-Owns: `evaluate`, and the rules of AND, OR, CASE and CAST. Must not know: the names of functions (`functions`), SQL text.
+Owns: `evaluate`, `to_arrow_mask` for conditions, and the rules of AND, OR, CASE and CAST. Must not know: the names of functions
+(`functions`), SQL text.
 Source: architecture §5; format/statistics §3.
 Invariants: SQL's three-valued logic. No Python code runs per row. An expression is evaluated on the rows that need its value
 only, so that `CASE WHEN b <> 0 THEN a / b END` never divides by zero.
@@ -8,8 +9,10 @@ only, so that `CASE WHEN b <> 0 THEN a / b END` never divides by zero.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from datetime import tzinfo
 from decimal import Decimal
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -19,10 +22,27 @@ import pyarrow.compute as pc
 from ..errors import InvalidArgument
 from ..rows.arrow import to_arrow
 from ..rows.literals import coerce_literal, plain_scalar
-from ..rows.types import AtomicType, DataType, timestamp
-from ..rows.values import to_arrow_scalar
-from .functions import FUNCTIONS, rounded, unified
-from .tree import Call, Case, Cast, Expression, Literal, Reference, references_of
+from ..rows.types import AtomicType, DataType, Field, timestamp
+from ..rows.values import plain_array, to_arrow_array, to_arrow_scalar
+from .functions import FUNCTIONS, Scope, as_instant, as_local, rounded, unified
+from .masks import tested
+from .tree import (
+    TARGET,
+    And,
+    Call,
+    Case,
+    Cast,
+    Comparison,
+    Expression,
+    InZone,
+    Literal,
+    Not,
+    Or,
+    Reference,
+    children,
+    columns_of,
+    references_of,
+)
 
 Tables = Mapping[str, Any]
 """For each table, a batch with the columns that are named. All have the same number of rows."""
@@ -46,7 +66,7 @@ def evaluate(expression: Expression, tables: Tables, rows: int, where: str = "ex
         InvalidArgument: the types do not fit the operators, or a value cannot be computed: an overflow, a division by zero.
     """
     try:
-        return _Evaluation(tables, rows, where).value(expression)
+        return _Evaluation(tables, rows, Scope(where)).value(expression)
     except pa.ArrowException as error:
         raise InvalidArgument(f"{where}: {' '.join(str(error).split())[:200]}") from error
     except RecursionError:
@@ -60,14 +80,62 @@ def condition(expression: Expression, tables: Tables, rows: int, where: str = "c
     >>> condition(Call(">", (Reference(("t", "a")), Literal(1))), {"t": rows}, 3).tolist()
     [False, True, False]
     """
+    return _mask(expression, tables, rows, where).to_numpy(zero_copy_only=False)
+
+
+def to_arrow_mask(predicate: Expression, table: Any, where: str = "where") -> pa.BooleanArray:
+    """The rows that a condition keeps, as a mask.
+
+    Args:
+        predicate: a condition on one table, bound to its columns (see `binding.bind`).
+        table: a `pa.Table` or `pa.RecordBatch` with the columns of the condition.
+
+    Returns:
+        One boolean per row, never null.
+
+    >>> to_arrow_mask(Comparison(">", "a", (1,)), pa.table({"a": [1, 2, None]})).to_pylist()
+    [False, True, False]
+    """
+    batches = [table] if isinstance(table, pa.RecordBatch) else table.to_batches()
+    masks = [_mask(predicate, {TARGET: batch}, batch.num_rows, where) for batch in batches]
+    if not masks and table.num_rows == 0:
+        missing = columns_of(predicate) - set(table.schema.names)
+        for name in sorted(missing):
+            raise InvalidArgument(f"the rows have no column '{name}' to test")
+    elif not masks:  # no column is needed, and a table without columns has no batches
+        return _mask(predicate, {TARGET: table}, table.num_rows, where)
+    return masks[0] if len(masks) == 1 else pa.concat_arrays([pa.array([], pa.bool_()), *masks])
+
+
+def rows_kept(
+    predicate: Expression, columns: Mapping[str, Sequence[Any]], fields: Sequence[Field], rows: int
+) -> list[bool]:
+    """Which of some rows, given as values of the module `rows.values`, a condition keeps.
+
+    Args:
+        predicate: bound to `fields`.
+        columns: for each column of the condition, one value per row.
+        rows: their number.
+
+    >>> rows_kept(Comparison(">", "a", (1,)), {"a": [1, 2, None]}, [Field(0, "a", AtomicType("INT"))], 3)
+    [False, True, False]
+    """
+    named = columns_of(predicate)
+    arrays = {f.name: to_arrow_array(columns[f.name], f.type, to_arrow(f.type)) for f in fields if f.name in named}
+    batch = pa.RecordBatch.from_pydict(arrays)
+    kept: list[bool] = _mask(predicate, {TARGET: batch}, rows, "where").to_pylist()
+    return kept
+
+
+def _mask(expression: Expression, tables: Tables, rows: int, where: str) -> pa.BooleanArray:
     found = evaluate(expression, tables, rows, where)
     if pa.types.is_null(found.type):
-        return np.zeros(rows, bool)
+        return pa.repeat(pa.scalar(False), rows)
     if not pa.types.is_boolean(found.type):
         raise InvalidArgument(f"{where}: a condition is true or false, but this is of type {found.type}")
     if isinstance(found, pa.Scalar):
-        return np.full(rows, bool(found.as_py()))
-    return pc.fill_null(found, False).to_numpy(zero_copy_only=False)
+        return pa.repeat(pa.scalar(bool(found.as_py())), rows)
+    return pc.fill_null(found, False)
 
 
 def type_of(expression: Expression, tables: Mapping[str, pa.Schema], where: str = "expression") -> pa.DataType:
@@ -83,11 +151,11 @@ def type_of(expression: Expression, tables: Mapping[str, pa.Schema], where: str 
     return evaluate(expression, empty, 0, where).type
 
 
-def literal_scalar(literal: Literal, where: str) -> pa.Scalar:
+def literal_scalar(literal: Literal, scope: Scope) -> pa.Scalar:
     """A literal as an Arrow scalar of its own type."""
     value = literal.value
     if literal.kind:
-        return _typed(literal, where)
+        return _typed(literal, scope)
     value = plain_scalar(value)
     if isinstance(value, bool) or not isinstance(value, (int, Decimal)):
         return pa.scalar(value)
@@ -96,12 +164,12 @@ def literal_scalar(literal: Literal, where: str) -> pa.Scalar:
     value = Decimal(value)
     _, digits, exponent = value.as_tuple()
     if not isinstance(exponent, int) or max(len(digits), -exponent, len(digits) + exponent) > 38:
-        raise InvalidArgument(f"{where}: {value} has more than 38 digits")
+        raise InvalidArgument(f"{scope}: {value} has more than 38 digits")
     scale = max(-exponent, 0)
     return pa.scalar(value, pa.decimal128(max(len(digits) + max(exponent, 0), scale, 1), scale))
 
 
-def _typed(literal: Literal, where: str) -> pa.Scalar:
+def _typed(literal: Literal, scope: Scope) -> pa.Scalar:
     kinds: dict[str, DataType] = {"DATE": AtomicType("DATE"), "TIME": AtomicType("TIME", precision=3)}
     data_type = kinds.get(literal.kind)
     if data_type is None:
@@ -109,70 +177,83 @@ def _typed(literal: Literal, where: str) -> pa.Scalar:
         has_zone = text[-1:] in "zZ" or any(sign in text[11:] for sign in "+-")
         local_zone = literal.kind == "TIMESTAMP_LTZ" or (literal.kind == "TIMESTAMP" and has_zone)
         data_type = timestamp(6, local_zone=local_zone)
-    value = coerce_literal(literal.value, data_type, f"{where}: {literal.kind}")
+    value = coerce_literal(literal.value, data_type, f"{scope}: {literal.kind}", scope.zone)
     return to_arrow_scalar(value, data_type, to_arrow(data_type))
 
 
 class _Evaluation:
-    def __init__(self, tables: Tables, rows: int, where: str) -> None:
-        self._tables, self._rows, self._where = tables, rows, where
+    def __init__(self, tables: Tables, rows: int, scope: Scope) -> None:
+        self._tables, self._rows, self._scope = tables, rows, scope
 
     def value(self, expression: Expression) -> Any:
         match expression:
+            case Comparison(column=column, path=path):
+                return tested(expression, self._column(TARGET, column, path))
             case Literal():
-                return literal_scalar(expression, self._where)
+                return literal_scalar(expression, self._scope)
             case Reference(parts=(table, column, *path)):
                 return self._column(table, column, path)
-            case Call(name="and" | "or" as name, arguments=(left, right)):
-                return self._logical(name, left, right)
+            case And(parts=parts) | Or(parts=parts):
+                is_or = isinstance(expression, Or)
+                return reduce(lambda first, part: self._logical(is_or, first, part), parts, pa.scalar(not is_or))
+            case Not(part=part):
+                return pc.invert(self._truth(self.value(part)))
             case Call(name=name, arguments=arguments):
                 function = FUNCTIONS.get(name)
                 if function is None:
                     raise InvalidArgument(
-                        f"{self._where}: there is no function '{name}'",
+                        f"{self._scope}: there is no function '{name}'",
                         next_step=f"there are {', '.join(sorted(n for n in FUNCTIONS if n.isidentifier()))}",
                     )
-                return self._plain(function(self._where, [self.value(a) for a in arguments]))
+                return self._plain(function(self._scope, [self.value(a) for a in arguments]))
             case Case(branches=branches, otherwise=otherwise):
                 return self._case(branches, otherwise)
             case Cast(value=value, type=data_type):
                 return self._cast(self.value(value), data_type)
+            case InZone(value=value, zone=zone):
+                return self._within(zone).value(value)
             case _:
-                raise InvalidArgument(f"{self._where}: {expression!r} is no expression")
+                raise InvalidArgument(f"{self._scope}: {expression!r} is no expression")
+
+    def _within(self, zone: tzinfo) -> _Evaluation:
+        return _Evaluation(self._tables, self._rows, Scope(self._scope.where, zone))
 
     @staticmethod
     def _plain(found: Any) -> Any:
         return found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found
 
     def _column(self, table: str, column: str, path: Sequence[str]) -> Any:
-        found = self._plain(self._tables[table].column(column))
+        rows = self._tables[table]
+        if rows.schema.get_field_index(column) < 0:
+            raise InvalidArgument(f"the rows have no column '{column}' to test")
+        found = self._plain(rows.column(column))
         for name in path:
             if not pa.types.is_struct(found.type) or found.type.get_field_index(name) < 0:
-                raise InvalidArgument(f"{self._where}: column '{column}' has no field '{name}'")
+                raise InvalidArgument(f"{self._scope}: column '{column}' has no field '{name}'")
             found = pc.struct_field(found, [name])
-        return found.dictionary_decode() if pa.types.is_dictionary(found.type) else found
+        return plain_array(found)
 
     # ----------------------------------------------------------------------------------------------- logic, choices
 
-    def _logical(self, name: str, left: Expression, right: Expression) -> Any:
-        decided = name == "or"
-        first = self._truth(self.value(left))
-        if not _may_fail(right):
-            return _KLEENE[name](first, self._truth(self.value(right)))
+    def _logical(self, is_or: bool, first: Any, part: Expression) -> Any:
+        """`first` AND or OR a further part, which is computed for the rows only that `first` does not decide."""
+        kernel = pc.or_kleene if is_or else pc.and_kleene
+        if not _may_fail(part) or (isinstance(first, pa.Scalar) and first.as_py() is not is_or):
+            return kernel(first, self._truth(self.value(part)))
         column = pa.repeat(first, self._rows) if isinstance(first, pa.Scalar) else first
-        open_rows = np.flatnonzero(pc.fill_null(pc.not_equal(column, decided), True).to_numpy(zero_copy_only=False))
-        second = self._truth(self._on(right, open_rows))
+        open_rows = np.flatnonzero(pc.fill_null(pc.not_equal(column, is_or), True).to_numpy(zero_copy_only=False))
+        second = self._truth(self._on(part, open_rows))
         if isinstance(second, pa.Scalar):
             second = pa.repeat(second, len(open_rows))
         rest = np.setdiff1d(np.arange(self._rows), open_rows)
-        both = pa.concat_arrays([second, pa.repeat(pa.scalar(decided), len(rest))])
-        return _KLEENE[name](column, both.take(pa.array(np.argsort(np.concatenate((open_rows, rest))))))
+        both = pa.concat_arrays([second, pa.repeat(pa.scalar(is_or), len(rest))])
+        return kernel(column, both.take(pa.array(np.argsort(np.concatenate((open_rows, rest))))))
 
     def _truth(self, value: Any) -> Any:
         if pa.types.is_null(value.type):
             return value.cast(pa.bool_())
         if not pa.types.is_boolean(value.type):
-            raise InvalidArgument(f"{self._where}: a condition is true or false, but a part is of type {value.type}")
+            raise InvalidArgument(f"{self._scope}: a condition is true or false, but a part is of type {value.type}")
         return value
 
     def _on(self, expression: Expression, positions: Any) -> Any:
@@ -184,7 +265,7 @@ class _Evaluation:
         for reference in references_of(expression):
             named.setdefault(reference.parts[0], []).append(reference.parts[1])
         tables = {t: self._tables[t].select(list(dict.fromkeys(c))).take(chosen) for t, c in named.items()}
-        return _Evaluation(tables, len(positions), self._where).value(expression)
+        return _Evaluation(tables, len(positions), self._scope).value(expression)
 
     def _case(self, branches: Sequence[tuple[Expression, Expression]], otherwise: Expression) -> Any:
         left = np.arange(self._rows)
@@ -204,34 +285,31 @@ class _Evaluation:
         values.append(self._on(otherwise, left))
         made = [
             pa.repeat(value, len(where)) if isinstance(value, pa.Scalar) else value
-            for value, where in zip(unified(self._where, values), positions, strict=True)
+            for value, where in zip(unified(self._scope, values), positions, strict=True)
         ]
         return pa.concat_arrays(made).take(pa.array(np.argsort(np.concatenate(positions), kind="stable")))
 
     def _cast(self, value: Any, data_type: DataType) -> Any:
         target, given = to_arrow(data_type), value.type
-        whole = pa.types.is_integer(target)
-        if (pa.types.is_string(given) or pa.types.is_large_string(given)) and not pa.types.is_boolean(target):
+        is_text = pa.types.is_string(given) or pa.types.is_large_string(given)
+        if is_text and not pa.types.is_boolean(target):
             value = pc.utf8_trim_whitespace(value)
-        if whole and (pa.types.is_floating(given) or pa.types.is_decimal(given)):
+        if pa.types.is_integer(target) and (pa.types.is_floating(given) or pa.types.is_decimal(given)):
             value = pc.trunc(value)
         if pa.types.is_decimal(target) and pa.types.is_decimal(given):
             value = rounded(value, target.scale)
         if pa.types.is_floating(given) and pa.types.is_string(target):
-            raise InvalidArgument(f"{self._where}: a number of type {given} has no one text: cast it to DECIMAL first")
+            raise InvalidArgument(f"{self._scope}: a number of type {given} has no one text: cast it to DECIMAL first")
+        if pa.types.is_timestamp(target) and target.tz is not None and (is_text or not pa.types.is_timestamp(given)):
+            value = pc.cast(value, pa.timestamp(target.unit))
+        if pa.types.is_timestamp(value.type) and not pa.types.is_timestamp(target):
+            value = as_local(self._scope, value)
+        elif pa.types.is_timestamp(value.type):
+            value = as_local(self._scope, value) if target.tz is None else as_instant(self._scope, value)
         return pc.cast(value, target, safe=not (pa.types.is_timestamp(given) and pa.types.is_date(target)))
 
 
-_KLEENE: Mapping[str, Callable[[Any, Any], Any]] = {"and": pc.and_kleene, "or": pc.or_kleene}
-
-
 def _may_fail(expression: Expression) -> bool:
-    match expression:
-        case Call(name=name, arguments=arguments):
-            return name in _MAY_FAIL or any(map(_may_fail, arguments))
-        case Case(branches=branches, otherwise=otherwise):
-            return _may_fail(otherwise) or any(_may_fail(part) for branch in branches for part in branch)
-        case Cast():
-            return True
-        case _:
-            return False
+    if isinstance(expression, Cast) or (isinstance(expression, Call) and expression.name in _MAY_FAIL):
+        return True
+    return any(map(_may_fail, children(expression)))

@@ -10,6 +10,8 @@ fraction. NaN equals itself and is larger than every other number; 0.0 and -0.0 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import tzinfo
 from decimal import Decimal
 from functools import reduce
 from typing import Any, NoReturn
@@ -18,15 +20,37 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..errors import InvalidArgument
+from ..rows.literals import coerce_literal
+from ..rows.types import timestamp
+from ..rows.values import to_arrow_scalar
 from .masks import like_regex
+from .times import instant_of, local_of
 
 _is = pa.types
-Function = Callable[[str, list[Any]], Any]
 _DIGITS = {1: 3, 2: 5, 4: 10, 8: 20}
 _MOST_DIGITS = 38
 
 
-def _refuse(where: str, what: str, *values: Any) -> NoReturn:
+@dataclass(frozen=True)
+class Scope:
+    """Where an expression is computed.
+
+    Attributes:
+        where: what it is for, for errors.
+        zone: of times without one; None refuses what depends on it.
+    """
+
+    where: str
+    zone: tzinfo | None = None
+
+    def __str__(self) -> str:
+        return self.where
+
+
+Function = Callable[[Scope, list[Any]], Any]
+
+
+def _refuse(where: Scope, what: str, *values: Any) -> NoReturn:
     types = " and ".join(str(v.type) for v in values)
     raise InvalidArgument(f"{where}: {what} does not fit {types}", next_step="CAST the values to one type")
 
@@ -40,10 +64,36 @@ def _is_number(value: Any) -> bool:
     return bool(_is.is_integer(t) or _is.is_floating(t) or _is.is_decimal(t))
 
 
+# -------------------------------------------------------------------------------------------------------------- zones
+
+
+def _is_instant(value: Any) -> bool:
+    return bool(_is.is_timestamp(value.type) and value.type.tz is not None)
+
+
+def _needed_zone(scope: Scope) -> tzinfo:
+    if scope.zone is None:
+        raise InvalidArgument(
+            f"{scope}: a TIMESTAMP WITH LOCAL TIME ZONE is a date or a time of the clock only in a time zone, and none is given",
+            next_step="compare it with points in time, such as '2024-07-05 00:00:00Z'",
+        )
+    return scope.zone
+
+
+def as_local(scope: Scope, value: Any) -> Any:
+    """A time without a zone: of a point in time, what the clock shows in the zone of the scope."""
+    return local_of(value, _needed_zone(scope)) if _is_instant(value) else value
+
+
+def as_instant(scope: Scope, value: Any) -> Any:
+    """A point in time: of a date or a time of the clock, when the clock shows it in the zone of the scope."""
+    return value if _is_instant(value) else instant_of(value, _needed_zone(scope))
+
+
 # ------------------------------------------------------------------------------------------------------------- types
 
 
-def unified(where: str, values: Sequence[Any]) -> list[Any]:
+def unified(where: Scope, values: Sequence[Any]) -> list[Any]:
     """Values with one type that can hold all of them. Nulls take any type.
 
     Raises:
@@ -64,9 +114,10 @@ def unified(where: str, values: Sequence[Any]) -> list[Any]:
         if len({v.type for v in others}) == 1:
             target = others[0].type  # text is read as the type of the other values
         elif others and all(_is.is_timestamp(v.type) or _is.is_date(v.type) for v in others):
+            if any(map(_is_instant, others)):
+                values = [v if _is.is_null(v.type) or _is_text(v) else as_instant(where, v) for v in values]
+                others = [as_instant(where, v) for v in others]
             times = [v.type for v in others if _is.is_timestamp(v.type)]
-            if len({t.tz for t in times}) > 1:
-                _refuse(where, "a choice", *others[:2])
             finest = min((t.unit for t in times), key=("ns", "us", "ms", "s").index)
             target = pa.timestamp(finest, times[0].tz)
         else:
@@ -74,7 +125,7 @@ def unified(where: str, values: Sequence[Any]) -> list[Any]:
     return [_as(where, v, target) for v in values]
 
 
-def _as(where: str, value: Any, target: pa.DataType) -> Any:
+def _as(where: Scope, value: Any, target: pa.DataType) -> Any:
     if value.type == target:
         return value
     if _is_text(value) and isinstance(value, pa.Scalar) and not _is.is_large_string(target):
@@ -108,7 +159,7 @@ def _as_decimal(value: Any) -> Any:
 # -------------------------------------------------------------------------------------------------------- comparison
 
 
-def _aligned(where: str, op: str, a: Any, b: Any) -> tuple[Any, Any]:
+def _aligned(where: Scope, op: str, a: Any, b: Any) -> tuple[Any, Any]:
     """Two values that Arrow can compare."""
     if _is.is_null(a.type) or _is.is_null(b.type) or a.type == b.type:
         return (a.cast(b.type), b) if _is.is_null(a.type) else (a, b.cast(a.type) if _is.is_null(b.type) else b)
@@ -128,15 +179,19 @@ def _aligned(where: str, op: str, a: Any, b: Any) -> tuple[Any, Any]:
         _is.is_binary(v.type) or _is.is_large_binary(v.type) or _is.is_fixed_size_binary(v.type) for v in (a, b)
     )
     times = all(_is.is_time(v.type) for v in (a, b))
-    zones = {v.type.tz is None for v in (a, b) if _is.is_timestamp(v.type)}
-    if (dates and len(zones) < 2) or binary or times:
+    if dates and (_is_instant(a) or _is_instant(b)):
+        return as_instant(where, a), as_instant(where, b)
+    if dates or binary or times:
         return a, b
     return _refuse(where, f"'{op}'", a, b)
 
 
-def _read_as(where: str, text: pa.Scalar, target: pa.DataType) -> pa.Scalar:
+def _read_as(where: Scope, text: pa.Scalar, target: pa.DataType) -> pa.Scalar:
     """A text that is compared with another type, as that type."""
     try:
+        if _is.is_timestamp(target) and target.tz is not None:
+            kind = timestamp(9, local_zone=True)
+            return to_arrow_scalar(coerce_literal(text.as_py(), kind, str(where), where.zone), kind, target)
         return pc.cast(text, target)
     except pa.ArrowException:
         raise InvalidArgument(f"{where}: {text.as_py()!r} is no {target}") from None
@@ -157,7 +212,7 @@ def _less(a: Any, b: Any) -> Any:
 
 
 def _compared(op: str) -> Function:
-    def function(where: str, values: list[Any]) -> Any:
+    def function(where: Scope, values: list[Any]) -> Any:
         a, b = _aligned(where, op, *values)
         try:
             match op:
@@ -181,7 +236,7 @@ def _compared(op: str) -> Function:
     return function
 
 
-def _in(where: str, values: list[Any]) -> Any:
+def _in(where: Scope, values: list[Any]) -> Any:
     tested, *members = values
     if not members:
         return pc.if_else(pc.is_valid(tested), pa.scalar(False), pa.scalar(None, pa.bool_()))
@@ -189,7 +244,7 @@ def _in(where: str, values: list[Any]) -> Any:
     return reduce(pc.or_kleene, (equal(where, [tested, member]) for member in members))
 
 
-def _like(where: str, values: list[Any]) -> Any:
+def _like(where: Scope, values: list[Any]) -> Any:
     value, pattern = values
     if not isinstance(pattern, pa.Scalar):
         raise InvalidArgument(f"{where}: LIKE needs a pattern in quotes")
@@ -205,7 +260,7 @@ def _like(where: str, values: list[Any]) -> Any:
 _CHECKED = {"+": pc.add_checked, "-": pc.subtract_checked, "*": pc.multiply_checked}
 
 
-def _operands(where: str, op: str, a: Any, b: Any) -> tuple[Any, Any]:
+def _operands(where: Scope, op: str, a: Any, b: Any) -> tuple[Any, Any]:
     a, b = (v.cast(pa.int64()) if _is.is_null(v.type) else v for v in (a, b))
     if not (_is_number(a) and _is_number(b)):
         _refuse(where, f"'{op}'", a, b)
@@ -220,7 +275,7 @@ def _operands(where: str, op: str, a: Any, b: Any) -> tuple[Any, Any]:
 
 
 def _arithmetic(op: str) -> Function:
-    def function(where: str, values: list[Any]) -> Any:
+    def function(where: Scope, values: list[Any]) -> Any:
         a, b = values
         if op in "+-" and _is.is_date(a.type) and _is.is_integer(b.type):
             days = _CHECKED[op](pc.cast(pc.cast(a, pa.date32()), pa.int32()), pc.cast(b, pa.int32()))
@@ -235,14 +290,14 @@ def _arithmetic(op: str) -> Function:
     return function
 
 
-def _refuse_zero(where: str, a: Any, b: Any) -> None:
+def _refuse_zero(where: Scope, a: Any, b: Any) -> None:
     nought = pa.scalar(Decimal(0) if _is.is_decimal(b.type) else 0, b.type)
     zero = pc.and_(pc.is_valid(a), pc.equal(b, nought))
     if pc.any(pc.fill_null(zero, False)).as_py() if not isinstance(zero, pa.Scalar) else zero.as_py():
         raise InvalidArgument(f"{where}: a division by zero", next_step="test for it with CASE or NULLIF")
 
 
-def _divide(where: str, values: list[Any]) -> Any:
+def _divide(where: Scope, values: list[Any]) -> Any:
     a, b = _operands(where, "/", *values)
     if _is.is_integer(a.type):
         a, b = pc.cast(a, pa.float64(), safe=False), pc.cast(b, pa.float64(), safe=False)
@@ -250,7 +305,7 @@ def _divide(where: str, values: list[Any]) -> Any:
     return pc.divide(a, b)
 
 
-def _modulo(where: str, values: list[Any]) -> Any:
+def _modulo(where: Scope, values: list[Any]) -> Any:
     a, b = _operands(where, "%", *values)
     _refuse_zero(where, a, b)
     if _is.is_floating(a.type):
@@ -260,7 +315,7 @@ def _modulo(where: str, values: list[Any]) -> Any:
     return pc.subtract(a, pc.multiply(pc.divide(a, b), b))
 
 
-def _negate(where: str, values: list[Any]) -> Any:
+def _negate(where: Scope, values: list[Any]) -> Any:
     (value,) = values
     if not _is_number(value):
         _refuse(where, "'-'", value)
@@ -270,7 +325,7 @@ def _negate(where: str, values: list[Any]) -> Any:
 # -------------------------------------------------------------------------------------------------------------- text
 
 
-def _text_of(where: str, value: Any) -> Any:
+def _text_of(where: Scope, value: Any) -> Any:
     if _is_text(value):
         return value
     if _is.is_floating(value.type) or _is.is_timestamp(value.type) or _is.is_nested(value.type):
@@ -278,14 +333,14 @@ def _text_of(where: str, value: Any) -> Any:
     return pc.cast(value, pa.string())
 
 
-def _concat(where: str, values: list[Any]) -> Any:
+def _concat(where: Scope, values: list[Any]) -> Any:
     texts = [_text_of(where, v) for v in values]
     kind = pa.large_string() if any(_is.is_large_string(t.type) for t in texts) else pa.string()
     return pc.binary_join_element_wise(*(pc.cast(t, kind) for t in texts), pa.scalar("", kind))
 
 
 def _on_text(kernel: Callable[[Any], Any], name: str) -> Function:
-    def function(where: str, values: list[Any]) -> Any:
+    def function(where: Scope, values: list[Any]) -> Any:
         if len(values) != 1:
             raise InvalidArgument(f"{where}: {name} needs one value")
         value = values[0].cast(pa.string()) if _is.is_null(values[0].type) else values[0]
@@ -296,7 +351,7 @@ def _on_text(kernel: Callable[[Any], Any], name: str) -> Function:
     return function
 
 
-def _substring(where: str, values: list[Any]) -> Any:
+def _substring(where: Scope, values: list[Any]) -> Any:
     text, *numbers = values
     if not _is_text(text) or not numbers or any(not isinstance(n, pa.Scalar) or not n.is_valid for n in numbers):
         raise InvalidArgument(f"{where}: SUBSTRING needs a text, a start and perhaps a length, as numbers")
@@ -311,16 +366,16 @@ def _substring(where: str, values: list[Any]) -> Any:
 # ------------------------------------------------------------------------------------------------------------ others
 
 
-def _coalesce(where: str, values: list[Any]) -> Any:
+def _coalesce(where: Scope, values: list[Any]) -> Any:
     return pc.coalesce(*unified(where, values))
 
 
-def _nullif(where: str, values: list[Any]) -> Any:
+def _nullif(where: Scope, values: list[Any]) -> Any:
     same = pc.fill_null(_compared("=")(where, values), False)
     return pc.if_else(same, pa.scalar(None, values[0].type), values[0])
 
 
-def _if(where: str, values: list[Any]) -> Any:
+def _if(where: Scope, values: list[Any]) -> Any:
     if len(values) != 3:
         raise InvalidArgument(f"{where}: IF needs a condition and two values")
     return pc.if_else(pc.fill_null(values[0], False), *unified(where, values[1:]))
@@ -337,7 +392,7 @@ def rounded(value: Any, digits: int) -> Any:
     return pc.round(value, ndigits=digits, round_mode="half_towards_infinity")
 
 
-def _round(where: str, values: list[Any]) -> Any:
+def _round(where: Scope, values: list[Any]) -> Any:
     digits = values[1].as_py() if len(values) > 1 else 0
     if not _is_number(values[0]) or not isinstance(digits, int):
         _refuse(where, "ROUND", values[0])
@@ -345,7 +400,7 @@ def _round(where: str, values: list[Any]) -> Any:
 
 
 def _on_number(kernel: Callable[[Any], Any], name: str) -> Function:
-    def function(where: str, values: list[Any]) -> Any:
+    def function(where: Scope, values: list[Any]) -> Any:
         if len(values) != 1 or not _is_number(values[0]):
             _refuse(where, name, *values)
         return kernel(values[0])
@@ -354,12 +409,10 @@ def _on_number(kernel: Callable[[Any], Any], name: str) -> Function:
 
 
 def _part_of_date(kernel: Callable[[Any], Any], name: str) -> Function:
-    def function(where: str, values: list[Any]) -> Any:
+    def function(where: Scope, values: list[Any]) -> Any:
         if len(values) != 1 or not (_is.is_date(values[0].type) or _is.is_timestamp(values[0].type)):
             _refuse(where, name, *values)
-        if _is.is_timestamp(values[0].type) and values[0].type.tz is not None:
-            _refuse(where, f"{name}, which depends on a time zone,", *values)
-        return kernel(values[0])
+        return kernel(as_local(where, values[0]))
 
     return function
 
@@ -371,7 +424,6 @@ FUNCTIONS: Mapping[str, Function] = {
     "%": _modulo,
     "mod": _modulo,
     "negate": _negate,
-    "not": lambda where, values: pc.invert(values[0].cast(pa.bool_()) if _is.is_null(values[0].type) else values[0]),
     "is_null": lambda where, values: pc.is_null(values[0]),
     "in": _in,
     "like": _like,

@@ -1,11 +1,10 @@
 """Parses expressions from SQL text: values after SET, conditions after ON, WHEN and WHERE.
 
-Owns: the tokens and the grammar of `parse_expression`. Must not know: the types of columns, Arrow. The filters of reads, which
-name columns and values only, have a grammar of their own (`predicates.sql`).
+Owns: the tokens and the grammar of `parse_expression`. Must not know: the types of columns (see `binding`), Arrow.
 Source: architecture §5. Invariant: every error names the position.
 
     expression = and { OR and }            and = not { AND not }            not = [NOT] test
-    test       = sum [ comparison sum | IS [NOT] NULL | [NOT] IN ( expression, … ) | [NOT] LIKE sum
+    test       = sum [ comparison sum | IS [NOT] NULL | [NOT] IN ( expression, … ) | [NOT] LIKE sum [ ESCAPE 'c' ]
                | [NOT] BETWEEN sum AND sum ]
     sum        = product { (+ | - | ||) product }              product = unary { (* | / | %) unary }
     unary      = [+ | -] value
@@ -20,7 +19,7 @@ from typing import Any, NamedTuple, NoReturn
 
 from ..errors import InvalidArgument
 from ..rows.type_text import parse_sql_type
-from .tree import Call, Case, Cast, Expression, Literal, Reference
+from .tree import And, Call, Case, Cast, Expression, Literal, Not, Or, Reference
 
 _WORD = re.compile(
     r"""(?P<space>\s+|--[^\n]*)
@@ -58,7 +57,7 @@ def parse_expression(text: str, where: str = "expression") -> Expression:
         InvalidArgument: the text is no expression; the message names the position, counted from 1.
 
     >>> parse_expression("a + 1")
-    Call(name='+', arguments=(Reference(parts=('a',)), Literal(value=1, kind='')))
+    Call(name='+', arguments=(Reference(parts=('a',), bound=False), Literal(value=1, kind='')))
     """
     if not isinstance(text, str):
         raise InvalidArgument(f"{where} is {text!r}", next_step="give SQL text")
@@ -135,23 +134,23 @@ class _Parser:
     def expression(self, depth: int) -> Expression:
         if depth > _MAX_DEPTH:
             self.fail(f"more than {_MAX_DEPTH} nested brackets")
-        found = self._and(depth)
+        parts = [self._and(depth)]
         while self.keyword("OR"):
-            found = Call("or", (found, self._and(depth)))
-        return found
+            parts.append(self._and(depth))
+        return _joined(Or, parts)
 
     def _and(self, depth: int) -> Expression:
-        found = self._not(depth)
+        parts = [self._not(depth)]
         while self.keyword("AND"):
-            found = Call("and", (found, self._not(depth)))
-        return found
+            parts.append(self._not(depth))
+        return _joined(And, parts)
 
     def _not(self, depth: int) -> Expression:
         negations = 0
         while self.keyword("NOT"):
             negations += 1
         found = self._test(depth)
-        return Call("not", (found,)) if negations % 2 else found
+        return _negated(found, bool(negations % 2))
 
     def _test(self, depth: int) -> Expression:
         left = self._sum(depth)
@@ -176,15 +175,29 @@ class _Parser:
     def _worded(self, left: Expression, depth: int) -> Expression | None:
         if self.keyword("IN"):
             self._expect("(")
+            if self._token.text == ")":
+                self.fail("a value is expected")
             return Call("in", (left, *self._arguments(depth)))
         if self.keyword("LIKE"):
-            return Call("like", (left, self._sum(depth)))
+            return Call("like", (left, self._pattern(depth)))
         if self.keyword("BETWEEN"):
             low = self._sum(depth)
             self._need("AND")
             high = self._sum(depth)
-            return Call("and", (Call(">=", (left, low)), Call("<=", (left, high))))
+            return And((Call(">=", (left, low)), Call("<=", (left, high))))
         return None
+
+    def _pattern(self, depth: int) -> Expression:
+        """The pattern of a LIKE. One with a character of its own for escaping is written anew with backslashes."""
+        pattern = self._sum(depth)
+        if not self.keyword("ESCAPE"):
+            return pattern
+        token = self._token
+        escape = _unquoted(token.text) if token.kind == "text" else ""
+        if len(escape) != 1 or not (isinstance(pattern, Literal) and isinstance(pattern.value, str)):
+            self.fail("one character in quotes is expected after a pattern in quotes and ESCAPE")
+        self._next += 1
+        return Literal(_with_backslashes(pattern.value, escape))
 
     # ------------------------------------------------------------------------------------------------------ values
 
@@ -312,4 +325,26 @@ def _unquoted(text: str) -> str:
 
 
 def _negated(test: Expression, negated: bool) -> Expression:
-    return Call("not", (test,)) if negated else test
+    return Not(test) if negated else test
+
+
+def _joined(kind: type[And | Or], parts: list[Expression]) -> Expression:
+    if len(parts) == 1:
+        return parts[0]
+    return kind(tuple(inner for part in parts for inner in (part.parts if isinstance(part, kind) else (part,))))
+
+
+def _with_backslashes(pattern: str, escape: str) -> str:
+    r"""A LIKE pattern that escapes with a backslash.
+
+    >>> print(_with_backslashes("10!%%!!", "!"))
+    10\%%!
+    """
+    out, characters = [], iter(pattern)
+    for c in characters:
+        if c == escape:
+            c = next(characters, escape)
+            out.append(f"\\{c}" if c in "%_\\" else c)
+        else:
+            out.append("\\\\" if c == "\\" else c)
+    return "".join(out)

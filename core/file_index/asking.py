@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from ..expressions.predicate import And, Comparison, Not, Or, Predicate
+from ..expressions.tree import And, Comparison, Not, Or, Predicate
 from ..rows.types import AtomicType
 from .keys import Question, question_of
 
@@ -64,7 +64,7 @@ def asked_of(predicate: Predicate, columns: Mapping[str, IndexedColumn], *, nega
         columns: the columns that the file has and that indexes can answer for, by their name in the predicate.
         negated: whether to find the rows for which the predicate is false.
 
-    >>> from ..expressions.predicate import col
+    >>> from ..expressions.columns import col
     >>> column = IndexedColumn("a", AtomicType("INT"))
     >>> asked_of((col("a") == 1) & (col("b") == 2), {"a": column}).question
     Question(op='in', keys=(1,))

@@ -26,7 +26,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..expressions.predicate import COMPLEMENT, NULL_TESTS, TEXT_TESTS, Comparison
+from ..expressions.tree import COMPLEMENT, NULL_TESTS, TEXT_TESTS, Comparison
 from ..rows.dates import date_to_days
 from ..rows.types import BINARY_ROOTS, STRING_ROOTS, TIMESTAMP_ROOTS, AtomicType
 from ..rows.values import EXACT, plain_array, time_to_millis
@@ -194,7 +194,7 @@ def question_of(leaf: Comparison, negated: bool, data_type: AtomicType, *, trimm
         data_type: the type of the column in the file.
         trimmed: whether readers drop blanks at the end of values, which the index has.
 
-    >>> from ..expressions.predicate import col
+    >>> from ..expressions.columns import col
     >>> question_of(col("a") != 5, True, AtomicType("INT"))
     Question(op='in', keys=(5,))
     """
@@ -210,7 +210,7 @@ def question_of(leaf: Comparison, negated: bool, data_type: AtomicType, *, trimm
     op = {"=": "in", "!=": "not_in"}.get(op, op)
     if None in leaf.literals and (op != "in" or len(leaf.literals) == 1):
         return NEVER  # a comparison with null is unknown
-    literals = [v for v in leaf.literals if v is not None]
+    literals = [zero for v in leaf.literals if v is not None for zero in _zeros(op, v)]
     if trimmed:
         return _of_trimmed(op, literals, data_type)
     found = [_key(v, data_type) for v in literals]
@@ -219,6 +219,13 @@ def question_of(leaf: Comparison, negated: bool, data_type: AtomicType, *, trimm
     if op != "in" and not found[0][1]:
         op = {"<": "<=", ">": ">="}.get(op, op)
     return Question(op, tuple(key for key, _ in found))
+
+
+def _zeros(op: str, literal: Any) -> tuple[Any, ...]:
+    """The values that a literal stands for: to an index -0.0 is below 0.0, and to a comparison they are equal."""
+    if not isinstance(literal, float) or literal != 0:
+        return (literal,)
+    return (-0.0, 0.0) if op in ("in", "not_in") else (-0.0,) if op in ("<", ">=") else (0.0,)
 
 
 def _of_trimmed(op: str, literals: list[str], data_type: AtomicType) -> Question | None:

@@ -86,6 +86,15 @@ def order_key(value: Any) -> Any:
     return value
 
 
+def sql_key(value: Any) -> Any:
+    """A sort key that gives SQL's order: that of `order_key`, but -0.0 and 0.0 are one value.
+
+    >>> sql_key(-0.0) == sql_key(0.0) < sql_key(float("nan"))
+    True
+    """
+    return order_key(0.0 if isinstance(value, float) and value == 0 else value)
+
+
 # -------------------------------------------------------------------------------------------------------- from Arrow
 
 

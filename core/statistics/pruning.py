@@ -14,11 +14,15 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ..expressions.masks import evaluate
-from ..expressions.predicate import COMPLEMENT, And, Comparison, Not, Or, Predicate, columns_of
+import pyarrow as pa
+
+from ..expressions.evaluate import rows_kept
+from ..expressions.masks import tested
+from ..expressions.tree import COMPLEMENT, And, Comparison, Not, Or, Predicate, columns_of
 from ..metadata.data_file import SimpleStats
+from ..rows.partition import PartitionCodec
 from ..rows.types import Field
-from ..rows.values import order_key
+from ..rows.values import sql_key
 from .collect import ColumnStats, decode_stats
 
 
@@ -27,7 +31,7 @@ def split_predicate(
 ) -> tuple[Predicate | None, Predicate | None]:
     """Split a predicate into (the part on partition columns, the rest), which together equal it. None is an empty part.
 
-    >>> from ..expressions.predicate import col
+    >>> from ..expressions.columns import col
     >>> part, rest = split_predicate((col("month") == 1) & (col("x") > 2), ["month"])
     >>> str(part), str(rest)
     ('month = 1', 'x > 2')
@@ -45,15 +49,28 @@ def _all(parts: tuple[Predicate, ...]) -> Predicate | None:
     return parts[0] if len(parts) == 1 else And(parts)
 
 
-def partition_matches(predicate: Predicate, values: Sequence[Any], fields: Sequence[Field]) -> bool:
-    """Does a predicate on partition columns keep the rows of a partition? The answer is exact.
+class PartitionTest:
+    """Tells exactly of which partitions a predicate keeps the rows. Each partition is tested once, many at a time.
 
     Args:
-        predicate: bound, on partition columns only (see `split_predicate`).
-        values: the partition's values, in the form of `values`.
-        fields: the partition columns.
+        predicate: bound, on partition columns only (see `split_predicate`); None for all.
+        codec: of the table's partitions.
     """
-    return evaluate(predicate, {f.name: v for f, v in zip(fields, values, strict=True)}) is True
+
+    def __init__(self, predicate: Predicate | None, codec: PartitionCodec) -> None:
+        self._predicate, self._codec = predicate, codec
+        self._known: dict[bytes, bool] = {}
+
+    def kept(self, partitions: Sequence[bytes]) -> list[bool]:
+        """For each partition, as manifests have them, whether its rows are kept."""
+        if self._predicate is None:
+            return [True] * len(partitions)
+        new = list({p for p in partitions if p not in self._known})
+        if new:
+            rows = [self._codec.decode(partition) for partition in new]
+            columns = {f.name: [row[i] for row in rows] for i, f in enumerate(self._codec.fields)}
+            self._known.update(zip(new, rows_kept(self._predicate, columns, self._codec.fields, len(new)), strict=True))
+        return [self._known[p] for p in partitions]
 
 
 def partition_stats(values: Sequence[Any], fields: Sequence[Field], row_count: int) -> dict[str, ColumnStats]:
@@ -86,7 +103,7 @@ def may_match(
     Returns:
         False only if no row can match.
 
-    >>> from ..expressions.predicate import col
+    >>> from ..expressions.columns import col
     >>> may_match(col("a") > 5, {"a": ColumnStats(1, 5, 0)}, 10), may_match(col("b") > 5, {}, 10)
     (False, True)
     """
@@ -167,7 +184,7 @@ def _leaf_may(leaf: Comparison, file: _File, negated: bool) -> bool:
     if op == "in":
         return _in_may(leaf.literals, low, high, negated)
     if op in _RANGE_TESTS:
-        return _RANGE_TESTS[op](order_key(leaf.literals[0]), low, high)
+        return _RANGE_TESTS[op](sql_key(leaf.literals[0]), low, high)
     return _text_may(op, leaf.literals[0], column, negated)
 
 
@@ -176,15 +193,15 @@ def _usable_bounds(column: ColumnStats, trusts_floats: bool) -> tuple[Any, Any]:
     low, high = column.min, column.max
     if isinstance(low, float) or isinstance(high, float):
         low, high = _float_bounds(low, high, trusts_floats)
-    return None if low is None else order_key(low), None if high is None else order_key(high)
+    return None if low is None else sql_key(low), None if high is None else sql_key(high)
 
 
 def _float_bounds(low: Any, high: Any, trusts_floats: bool) -> tuple[Any, Any]:
-    """Float bounds that are safe for all writers, which differ on NaN and signed zeros. ORC's bounds leave NaN out, or both are
-    NaN if it came first."""
+    """Float bounds that are safe for all writers, which differ on NaN: ORC's bounds leave it out, or both are NaN if it came
+    first. That they differ on the sign of a zero, too, does not matter (see `sql_key`)."""
     if not trusts_floats:
         low, high = None if low is not None and math.isnan(low) else low, None
-    return -0.0 if low == 0 else low, 0.0 if high == 0 else high
+    return low, high
 
 
 def _below(key: Any, low: Any) -> bool:
@@ -206,7 +223,7 @@ _RANGE_TESTS: dict[str, Callable[[Any, Any, Any], bool]] = {
 
 
 def _in_may(literals: tuple[Any, ...], low: Any, high: Any, negated: bool) -> bool:
-    keys = [order_key(v) for v in literals if v is not None]
+    keys = [sql_key(v) for v in literals if v is not None]
     if not negated:
         return any(_RANGE_TESTS["="](key, low, high) for key in keys)
     if len(keys) < len(literals):
@@ -222,7 +239,7 @@ def _text_may(op: str, literal: Any, column: ColumnStats, negated: bool) -> bool
     if negated:
         # The file has only one value, which can be tested itself.
         if low is not None and low == high:
-            return evaluate(Not(Comparison(op, "", (literal,))), {"": low}) is True
+            return not tested(Comparison(op, "", (literal,)), pa.array([low]))[0].as_py()
         return True
     prefix = literal if op == "starts_with" else like_prefix(literal) if op == "like" else literal[:0]
     if not prefix:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 
 from ...coordinator.history.timeline import Timeline
-from ...core.expressions.predicate import Predicate
+from ...core.expressions.tree import Predicate
 from ...core.metadata.change import vector_places
 from ...core.metadata.data_file import IndexEntry, ManifestEntry
 from ...core.metadata.folding import live

@@ -20,8 +20,9 @@ from ...backends.store import Store
 from ...coordinator.history.timeline import Timeline
 from ...core import options as opt
 from ...core.errors import InvalidArgument, TableCorrupt
-from ...core.expressions.masks import to_arrow_mask
-from ...core.expressions.predicate import Predicate, bind
+from ...core.expressions.binding import condition_of
+from ...core.expressions.evaluate import to_arrow_mask
+from ...core.expressions.tree import Predicate
 from ...core.metadata.merge_rules import VALUE_KIND, merge_rules
 from ...core.metadata.schema import TableSchema
 from ...core.rows.types import AtomicType, Field, string, timestamp
@@ -77,7 +78,7 @@ def read_changes(
     window: Window,
     schema: TableSchema,
     columns: Sequence[str] | None = None,
-    where: Predicate | None = None,
+    where: Predicate | str | None = None,
     overwrites: bool = True,
     mode: Mode = "auto",
 ) -> pa.RecordBatchReader:
@@ -100,7 +101,7 @@ def read_changes(
         InvalidArgument: a column, the filter or the mode does not fit the table.
     """
     planner = planner_of(timeline, window, schema, where, overwrites, mode)
-    bound = None if where is None else bind(where, schema.fields)
+    bound = condition_of(where, schema.fields)
     result = changes_schema(schema, columns)
     later_only = not overwrites and not window.by_snapshot
 
@@ -122,7 +123,7 @@ def plan_changes(
     window: Window,
     schema: TableSchema,
     columns: Sequence[str] | None = None,
-    where: Predicate | None = None,
+    where: Predicate | str | None = None,
     overwrites: bool = True,
     mode: Mode = "auto",
     memory: int | None = None,
@@ -132,18 +133,18 @@ def plan_changes(
     planned = timeline.parallel(lambda steps: list(steps()), planner.steps_of(window))
     steps = [part for found in planned for step in found for part in step.parts()]
     schemas = file_schemas_of(timeline, schema, [split for step in steps for split in step.splits])
-    bound = None if where is None else bind(where, schema.fields)
+    bound = condition_of(where, schema.fields)
     return steps, ChangeReader(schema, columns, bound, schemas, not overwrites and not window.by_snapshot, memory)
 
 
 def planner_of(
-    timeline: Timeline, window: Window, schema: TableSchema, where: Predicate | None, overwrites: bool, mode: Mode
+    timeline: Timeline, window: Window, schema: TableSchema, where: Predicate | str | None, overwrites: bool, mode: Mode
 ) -> ChangePlanner:
     """The planner of a read of changes; arguments and errors as for `read_changes`."""
     check_schema_readable(schema)
     if mode == "changelog":
         check_has_changelog(window.snapshots, schema)
-    bound = None if where is None else bind(where, schema.fields)
+    bound = condition_of(where, schema.fields)
     return ChangePlanner(timeline, schema, bound, overwrites, mode)
 
 
@@ -231,7 +232,7 @@ class ChangeReader:
                 sides = [(old, _chosen(was_updated, BEFORE, DELETE)), (new, _chosen(is_updated, AFTER, INSERT))]
             for rows, kinds in sides:
                 if self._where is not None:
-                    wanted = to_arrow_mask(self._where, rows, self.schema.fields)
+                    wanted = to_arrow_mask(self._where, rows)
                     rows, kinds = rows.filter(wanted), kinds.filter(wanted)
                 yield rows, kinds
 

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from ...coordinator.history.timeline import Timeline
 from ...core.errors import InvalidArgument, Unsupported
-from ...core.expressions.predicate import Comparison, Predicate
+from ...core.expressions.tree import Comparison, Predicate
 from ...core.html_text import ShownAsText
 from ...core.metadata.data_file import ADD, DataFile, ManifestEntry
 from ...core.metadata.schema import TableSchema

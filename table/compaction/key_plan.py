@@ -17,7 +17,7 @@ from ...coordinator.history.timeline import Timeline
 from ...coordinator.surroundings import MACHINE
 from ...core import options as opt
 from ...core.errors import Unsupported
-from ...core.expressions.predicate import Predicate
+from ...core.expressions.tree import Predicate
 from ...core.metadata.compaction_picks import Pick, PickRules, drops_deletes, pick, pick_all
 from ...core.metadata.data_file import IndexEntry, ManifestEntry
 from ...core.metadata.folding import live

@@ -18,7 +18,9 @@ import pyarrow as pa
 from pyroaring import BitMap
 
 from ...backends.store import Store
-from ...core.expressions.predicate import Predicate, bind, col
+from ...core.expressions.binding import bind
+from ...core.expressions.columns import col
+from ...core.expressions.tree import Predicate
 from ...core.metadata.data_file import EMPTY_ROW, DataFile
 from ...core.metadata.key_order import ComparableKey, comparable_key
 from ...core.metadata.levels import runs_of

@@ -17,8 +17,9 @@ from typing import Any
 from ...coordinator.history.timeline import Timeline
 from ...core import options as opt
 from ...core.errors import InvalidArgument, Unsupported
-from ...core.expressions.predicate import Predicate, bind, col
-from ...core.expressions.where import parse_where
+from ...core.expressions.binding import condition_of
+from ...core.expressions.columns import col
+from ...core.expressions.tree import Predicate
 from ...core.html_text import ShownAsText
 from ...core.metadata.data_file import DataFile, IndexEntry
 from ...core.metadata.merge_rules import POSTPONED
@@ -145,9 +146,8 @@ def plan_compaction(
     if fewest < FEWEST_FILES:
         raise InvalidArgument(f"min_files is {fewest}", next_step=f"use {FEWEST_FILES} or more")
     fewest = FEWEST_FILES if full else fewest
-    predicate = parse_where(where) if isinstance(where, str) else where
     snapshot = timeline.latest()
-    scan = plan_scan(timeline, snapshot, alone(schema), predicate)
+    scan = plan_scan(timeline, snapshot, alone(schema), where)
     _refuse_rows(scan.residual, schema)
     if snapshot is None:
         return CompactionPlan(None, target)
@@ -188,10 +188,10 @@ def chosen_partitions(where: Predicate | str | None, schema: TableSchema) -> Pre
     Raises:
         InvalidArgument: it does not fit the columns, or chooses rows.
     """
-    if where is None:
+    bound = condition_of(where, schema.fields)
+    if bound is None:
         return None
-    predicate = parse_where(where) if isinstance(where, str) else where
-    on_partition, residual = split_predicate(bind(predicate, schema.fields), schema.partition_keys)
+    on_partition, residual = split_predicate(bound, schema.partition_keys)
     _refuse_rows(residual, schema)
     return on_partition
 

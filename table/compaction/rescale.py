@@ -27,7 +27,7 @@ from ...coordinator.maintenance.deletion import Progress
 from ...coordinator.surroundings import MACHINE
 from ...core import options as opt
 from ...core.errors import CommitConflict, InvalidArgument, LakelatchError, Unsupported
-from ...core.expressions.predicate import Predicate
+from ...core.expressions.tree import Predicate
 from ...core.html_text import ShownAsText
 from ...core.metadata.data_file import SOURCE_COMPACT, IndexEntry, ManifestEntry
 from ...core.metadata.levels import level_count

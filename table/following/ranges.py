@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 from ...coordinator.history.timeline import Timeline
 from ...core.errors import InvalidArgument
-from ...core.expressions.predicate import Predicate
+from ...core.expressions.tree import Predicate
 from ...core.metadata.schema import TableSchema
 from ...core.metadata.snapshot import Snapshot
 from ..changelog.key_changes import Mode

@@ -25,7 +25,7 @@ from ...coordinator.surroundings import MACHINE
 from ...coordinator.watching.batches import StreamBatch, report_batch
 from ...core import options as opt
 from ...core.errors import InvalidArgument, TableCorrupt
-from ...core.expressions.predicate import Predicate
+from ...core.expressions.tree import Predicate
 from ...core.metadata.schema import TableSchema
 from ...core.metadata.snapshot import Snapshot
 from ..changelog.key_changes import Mode

@@ -24,7 +24,7 @@ from pyroaring import BitMap
 
 from ...core import options as opt
 from ...core.errors import Unsupported
-from ...core.expressions.predicate import Predicate
+from ...core.expressions.tree import Predicate
 from ...core.orc.checksum import checksum_in
 from ...core.orc.statistics import OrcStatistics, statistics_of
 from ...core.orc.streams import check_streams

@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 from pyroaring import BitMap
 
 from ...core.errors import Unsupported
-from ...core.expressions.predicate import Predicate
+from ...core.expressions.tree import Predicate
 from ..projection.physical import timestamp_leaves
 from ..projection.plan import ProjectionPlan
 from .data_source import BATCH_ROWS, DataSource, Part

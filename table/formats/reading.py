@@ -11,7 +11,7 @@ from typing import Protocol
 from pyroaring import BitMap
 
 from ...backends.store import Store
-from ...core.expressions.predicate import Predicate
+from ...core.expressions.tree import Predicate
 from ...core.metadata.data_file import DataFile
 from ...core.options import TableOptions
 from ...core.paths import format_of

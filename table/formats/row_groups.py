@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...core.expressions.predicate import Predicate, columns_of
+from ...core.expressions.tree import Predicate, columns_of
 from ...core.rows.types import INTEGER_ROOTS, STRING_ROOTS
 from ...core.statistics.collect import ColumnStats
 from ...core.statistics.pruning import may_match

@@ -12,7 +12,7 @@ from functools import partial
 import pyarrow as pa
 from pyroaring import BitMap
 
-from ...core.expressions.predicate import Predicate
+from ...core.expressions.tree import Predicate
 from ..projection.plan import ProjectionPlan
 from .data_source import DataSource, Part
 from .file_rows import FileRows

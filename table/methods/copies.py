@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ...coordinator.maintenance.clone import ClonePlan
     from ...coordinator.maintenance.deletion import Progress
     from ...coordinator.maintenance.reference import ReferencePlan
-    from ...core.expressions.predicate import Predicate
+    from ...core.expressions.tree import Predicate
     from ...core.metadata.schema import TableSchema
     from ..export.plain_files import Export
 
@@ -183,7 +183,6 @@ class Copies(OpenTable):
         >>> print(table.export("memory://export-doctest/plain"))
         snapshot 1 in memory://export-doctest/plain: 2 files, 2 rows
         """
-        from ...core.expressions.where import parse_where
         from ..export.plain_files import export_rows
         from ..scan.plan import plan_scan
         from ..travel import schema_at, snapshot_at
@@ -194,8 +193,7 @@ class Copies(OpenTable):
         if snapshot is not None or tag is not None:
             found = snapshot_at(self.timeline, snapshot=snapshot, tag=tag)
             schema = schema_at(self.timeline, found, schema)
-        predicate = parse_where(where) if isinstance(where, str) else where
-        plan = plan_scan(timeline, found, schema, predicate)
+        plan = plan_scan(timeline, found, schema, where)
         store = self._beside(folder, storage_options)
         return export_rows(store, timeline, plan, schema, format, rows_per_file, progress)
 

@@ -13,7 +13,7 @@ from ..opened import OpenTable
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from ...core.expressions.predicate import Predicate
+    from ...core.expressions.tree import Predicate
     from ..system.definition import View
 
 
@@ -69,11 +69,9 @@ class Inspection(OpenTable):
         Use it for `files` of a very large table, and for `audit_log`, `binlog`, `changelog`, `ro` and `row_tracking`, which have
         as many rows as the table.
         """
-        from ...core.expressions.where import parse_where
         from ..system.read import read_system
 
-        predicate = parse_where(where) if isinstance(where, str) else where
-        return read_system(self.system_view(), name, columns, predicate, limit)
+        return read_system(self.system_view(), name, columns, where, limit)
 
     def system_view(self) -> View:
         """What system tables are made of, as of now: for reading them in another process."""

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ...coordinator.maintenance.deletion import Progress
     from ...coordinator.maintenance.expire import ExpiryPlan
     from ...coordinator.maintenance.rollback import RollbackPlan
-    from ...core.expressions.predicate import Predicate
+    from ...core.expressions.tree import Predicate
     from ...core.metadata.data_file import PartitionBucket
     from ...core.metadata.schema import TableSchema
     from ..compaction.rescale import RescalePlan

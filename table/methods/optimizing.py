@@ -12,7 +12,7 @@ from ..opened import OpenTable
 
 if TYPE_CHECKING:
     from ...coordinator.maintenance.deletion import Progress
-    from ...core.expressions.predicate import Predicate
+    from ...core.expressions.tree import Predicate
     from ..compaction.clustering import Clustering
     from ..compaction.curves import Curve
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from ...coordinator.history.timeline import Timeline
     from ...coordinator.maintenance.deletion import Progress
-    from ...core.expressions.predicate import Predicate
+    from ...core.expressions.tree import Predicate
     from ...core.metadata.data_file import ManifestEntry
     from ...core.metadata.schema import TableSchema
     from ..partition_turns import PartitionTurn

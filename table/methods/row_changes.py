@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from ...coordinator.commit.receipt import Receipt
     from ...coordinator.commit.request import Isolation
-    from ...core.expressions.predicate import Predicate
+    from ...core.expressions.tree import Predicate
     from ...core.metadata.schema import TableSchema
     from ..rowlevel.append_table import ChangeFiles
     from ..rowlevel.merge_builder import Merge
@@ -67,7 +67,7 @@ class RowChanges(Changes):
         >>> table.to_arrow().to_pylist()
         [{'id': 2, 'note': 'b'}]
         """
-        from ...core.expressions.predicate import Predicate
+        from ...core.expressions.tree import Predicate
         from ..rowlevel.edit import Edit
 
         if (keys is None) == (where is None) or isinstance(keys, (str, Predicate)):
@@ -160,7 +160,7 @@ class RowChanges(Changes):
         >>> sorted(table.to_arrow().column("note").to_pylist())
         ['B', 'D', 'a']
         """
-        from ..rowlevel.conditions import SOURCE, TARGET
+        from ...core.expressions.tree import SOURCE, TARGET
         from ..rowlevel.merge_builder import Merge, source_batch
 
         self._check_not_pinned()

@@ -15,7 +15,7 @@ from .changes import Changes
 if TYPE_CHECKING:
     from ...coordinator.commit.receipt import Receipt
     from ...coordinator.history.timeline import Timeline
-    from ...core.expressions.predicate import Predicate
+    from ...core.expressions.tree import Predicate
     from ..captured import Shape
     from ..changelog.key_changes import Mode
     from ..following.reader import Follower
@@ -79,7 +79,7 @@ class Streams(OpenTable):
         >>> [batch.to_arrow()["v"].to_pylist() for batch in table.follow(start="earliest", wait=0)]
         [[0], [1]]
         """
-        from ...core.expressions.where import parse_where
+        from ...core.expressions.sql import parse_expression
         from ..changelog.key_changes import check_mode
         from ..following.consumer import start_of_consumer
         from ..following.reader import Follower
@@ -88,7 +88,7 @@ class Streams(OpenTable):
             raise InvalidArgument(
                 f"{self!r} never changes", next_step="open the table without at(), and follow(start=...)"
             )
-        predicate = parse_where(where) if isinstance(where, str) else where
+        predicate = parse_expression(where, "where") if isinstance(where, str) else where
         check_mode(mode, self.refresh()._schema)
         timeline = watched_timeline(self)
         position, told = start_of_consumer(timeline, consumer, start, timeline.latest(), full)

@@ -16,7 +16,7 @@ from ..opened import OpenTable
 if TYPE_CHECKING:
     from ...coordinator.maintenance.deletion import Progress
     from ...coordinator.maintenance.manifests import ManifestPlan
-    from ...core.expressions.predicate import Predicate
+    from ...core.expressions.tree import Predicate
     from ...core.statistics.table_statistics import TableStatistics
     from ..reindexing import IndexRewrite
 

@@ -23,8 +23,8 @@ from ...backends.store import Store
 from ...coordinator.history.timeline import Timeline
 from ...core import options as opt
 from ...core.errors import InvalidArgument, TableCorrupt
-from ...core.expressions.masks import to_arrow_mask
-from ...core.expressions.predicate import Predicate, columns_of
+from ...core.expressions.evaluate import to_arrow_mask
+from ...core.expressions.tree import Predicate, columns_of
 from ...core.metadata.merge_rules import merge_rules
 from ...core.metadata.schema import ROW_ID, ROW_SEQUENCE, TableSchema
 from ...core.places import codec_of
@@ -217,7 +217,7 @@ class SplitReader:
                 rows = rows.kept(live)
             if self.residual is not None:
                 tested = self._columns(self._tested, rows, constants)
-                rows = rows.kept(to_arrow_mask(self.residual, tested, self._tested))
+                rows = rows.kept(to_arrow_mask(self.residual, tested))
             if len(rows):
                 yield self._columns(self.output, rows, constants)
 
@@ -230,7 +230,7 @@ class SplitReader:
             part = rows
             if self.residual is not None:
                 tested = self._columns(self._tested, part, constants)
-                part = part.kept(to_arrow_mask(self.residual, tested, self._tested))
+                part = part.kept(to_arrow_mask(self.residual, tested))
             if len(part):
                 yield self._columns(self.output, part, constants)
 

@@ -16,7 +16,7 @@ from pyroaring import BitMap
 
 from ...backends.store import Store
 from ...core.errors import TableCorrupt
-from ...core.expressions.masks import to_arrow_mask
+from ...core.expressions.evaluate import to_arrow_mask
 from ..formats.external import located
 from ..scan.split import Split
 from .arrow import SplitReader
@@ -65,7 +65,7 @@ class PositionReader(SplitReader):
                 mask = masks[0] if len(masks) == 1 else pc.and_(*masks)
                 at, rows = at[mask.to_numpy(zero_copy_only=False)], rows.kept(mask)
             if self.residual is not None:
-                mask = to_arrow_mask(self.residual, self._columns(self._tested, rows, constants), self._tested)
+                mask = to_arrow_mask(self.residual, self._columns(self._tested, rows, constants))
                 at, rows = at[mask.to_numpy(zero_copy_only=False)], rows.kept(mask)
             if len(rows):
                 yield at, self._columns(self.output, rows, constants)

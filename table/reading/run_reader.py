@@ -19,7 +19,7 @@ from pyroaring import BitMap
 from ...backends.store import Store
 from ...core import options as opt
 from ...core.errors import TableCorrupt
-from ...core.expressions.predicate import Predicate
+from ...core.expressions.tree import Predicate
 from ...core.metadata.data_file import SOURCE_APPEND, DataFile
 from ...core.metadata.merge_rules import VALUE_KIND
 from ...core.metadata.schema import ROW_ID, ROW_SEQUENCE, TableSchema

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from ...backends.store import Store
 from ...core import options as opt
-from ...core.expressions.predicate import Predicate
+from ...core.expressions.tree import Predicate
 from ...core.metadata.data_file import DataFile
 from ...core.metadata.merge_rules import VALUE_KIND, MergeRules
 from ...core.metadata.schema import ROW_SEQUENCE, TableSchema

@@ -29,7 +29,7 @@ from ...coordinator.history.timeline import Timeline
 from ...coordinator.surroundings import MACHINE
 from ...core import options as opt
 from ...core.errors import StoreUnavailable, Unsupported
-from ...core.expressions.predicate import Comparison, Not, Predicate, columns_of, compares_with_null
+from ...core.expressions.tree import Comparison, Not, Predicate, columns_of, may_be_unknown
 from ...core.metadata.change import Owner
 from ...core.metadata.data_file import ADD, DELETE, IndexEntry, ManifestEntry
 from ...core.metadata.schema import ROW_ID, ROW_SEQUENCE, TableSchema
@@ -246,7 +246,7 @@ class AppendChange:
         """
         if residual is None:
             return lambda entry: True
-        if compares_with_null(residual):
+        if may_be_unknown(residual):
             return lambda entry: False
         nulls = [Comparison("is_null", name) for name in sorted(columns_of(residual))]
         otherwise = reduce(or_, nulls, Not(residual))

@@ -17,18 +17,18 @@ from typing import Any
 import pyarrow as pa
 
 from ...core.errors import InvalidArgument
+from ...core.expressions.binding import Binder, region_of
 from ...core.expressions.evaluate import Tables, evaluate, type_of
-from ...core.expressions.functions import rounded
+from ...core.expressions.functions import Scope, as_instant, as_local, rounded
 from ...core.expressions.names import Names
 from ...core.expressions.sql import parse_expression
-from ...core.expressions.tree import Expression, Literal, Reference, lit, references_of
+from ...core.expressions.tree import TARGET, Expression, Literal, Reference, lit, references_of
 from ...core.rows.arrow import to_arrow
 from ...core.rows.literals import coerce_literal
 from ...core.rows.partition import closest
-from ...core.rows.types import AtomicType, Field
+from ...core.rows.types import TIMESTAMP_ROOTS, AtomicType, Field
 from ...core.rows.values import root_of, to_arrow_scalar
 from ..writing.conform import Conformer
-from .conditions import TARGET
 
 _is = pa.types
 
@@ -41,11 +41,14 @@ class Assignment:
         fields: the columns of the table.
         values: for each column that gets a value, a bound expression.
         keeps: do the other columns keep their values (UPDATE), or do they get their defaults (INSERT)?
+        zone: in which a computed time of the clock is a point in time, and the other way round; None leaves that to the rules
+            for rows that come in.
     """
 
     fields: tuple[Field, ...]
     values: Mapping[str, Expression]
     keeps: bool
+    zone: tzinfo | None = None
 
     @staticmethod
     def of(
@@ -81,12 +84,14 @@ class Assignment:
                 raise InvalidArgument(f"{where}: column '{name}' gets two values")
             if isinstance(value, str):
                 about = f"{where}: column '{name}'"
-                values[name] = names.bound(parse_expression(value, about), about, only)
+                bound = names.bound(parse_expression(value, about), about, only)
+                values[name] = Binder(fields, zone, about).value(bound)
             elif isinstance(value, Reference):
                 values[name] = value
             else:
                 values[name] = lit(value)
-        made = Assignment(tuple(fields), _in_zone(values, by_name, zone), keeps)
+        region = None if zone is None else region_of(zone)
+        made = Assignment(tuple(fields), _in_zone(values, by_name, zone), keeps, region)
         made.check(schemas)
         return made
 
@@ -149,6 +154,9 @@ class Assignment:
             found = pa.repeat(found, rows)
         if isinstance(found, pa.ChunkedArray):
             found = found.combine_chunks()
+        if self.zone is not None and root_of(field.type) in (*TIMESTAMP_ROOTS, "DATE") and _is.is_temporal(found.type):
+            meant = as_instant if root_of(field.type) == "TIMESTAMP_LTZ" else as_local
+            found = meant(Scope(where, self.zone), found)
         return _rounded(found, to_arrow(field.type))
 
     @staticmethod

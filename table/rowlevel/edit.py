@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from ...core.expressions.binding import condition_of
 from ...core.expressions.names import Names
-from ...core.expressions.predicate import Predicate
+from ...core.expressions.tree import TARGET, Predicate
 from ...core.metadata.schema import TableSchema
 from ...core.metadata.snapshot import OperationWord
 from ...core.rows.arrow import arrow_schema
 from .assignments import Assignment
-from .conditions import TARGET, Where
 from .operation import DELETED, Found
 
 
@@ -29,10 +29,11 @@ class Edit:
     """Deletes or updates the rows for which a condition is true; see `Operation`.
 
     Attributes:
+        predicate: the condition, bound; None for all rows.
         assignment: the new values; None to delete the rows.
     """
 
-    where: Where
+    predicate: Predicate | None
     assignment: Assignment | None = None
     absent: bool = False
 
@@ -52,7 +53,7 @@ class Edit:
             zone: of times that are points in time and have none; None refuses them.
         """
         names = Names({TARGET: schema.names}, {alias: TARGET} if alias else {})
-        chosen = Where.of(where, schema.fields, names, zone)
+        chosen = condition_of(where, schema.fields, zone, names)
         if given is None:
             return Edit(chosen)
         columns = {TARGET: arrow_schema(schema.fields)}
@@ -63,12 +64,8 @@ class Edit:
         return "DELETE" if self.assignment is None else "UPDATE"
 
     @property
-    def predicate(self) -> Predicate | None:
-        return self.where.predicate
-
-    @property
     def columns(self) -> tuple[str, ...]:
-        return self.where.columns
+        return ()
 
     @property
     def assigned(self) -> frozenset[str]:
@@ -80,10 +77,10 @@ class Edit:
 
     @property
     def deletes_all(self) -> bool:
-        return self.assignment is None and self.where.rest is None
+        return self.assignment is None
 
     def find(self, rows: pa.RecordBatch) -> Found:
-        chosen = self.where.chosen(rows)
+        chosen = np.arange(rows.num_rows)
         action = DELETED if self.assignment is None else 0
         return Found(chosen, np.full(len(chosen), action), np.full(len(chosen), -1), np.zeros(0, np.int64))
 

@@ -22,7 +22,7 @@ from ...backends.store import Store
 from ...coordinator.commit.message import PendingUpload
 from ...core import options as opt
 from ...core.errors import StoreUnavailable, Unsupported
-from ...core.expressions.predicate import Predicate
+from ...core.expressions.tree import Predicate
 from ...core.metadata.data_file import DataFile
 from ...core.metadata.schema import ROW_ID, ROW_SEQUENCE, TableSchema
 from ...core.paths import TablePaths

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ...core.expressions.functions import unified
+from ...core.expressions.functions import Scope, unified
 from .operation import distinct
 
 _is = pa.types
@@ -121,4 +121,4 @@ def common(where: str, columns: Sequence[pa.Array]) -> list[pa.Array]:
     Raises:
         InvalidArgument: there is no such type.
     """
-    return unified(where, columns)
+    return unified(Scope(where), columns)

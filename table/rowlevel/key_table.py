@@ -23,12 +23,14 @@ from ...coordinator.commit.request import RowsRead
 from ...coordinator.history.timeline import Timeline
 from ...core import options as opt
 from ...core.errors import InvalidArgument, Unsupported
-from ...core.expressions.predicate import Predicate
+from ...core.expressions.tree import Predicate
+from ...core.file_index.keys import key_array
 from ...core.metadata.data_file import ManifestEntry
 from ...core.metadata.merge_rules import MergeRules, merge_rules
 from ...core.metadata.schema import TableSchema
 from ...core.metadata.snapshot import Snapshot
 from ...core.places import codec_of
+from ...core.rows.types import AtomicType
 from ...core.statistics.pruning import split_predicate
 from ..reading.arrow import SplitReader
 from ..scan.fallback import file_schemas_of
@@ -195,6 +197,9 @@ class KeyChange:
 
 
 def _same(a: pa.Array, b: pa.Array) -> Any:
+    """Which keys are the same to the format, in which -0.0 and 0.0 are two, and every NaN is one."""
+    if pa.types.is_floating(a.type):
+        a, b = (key_array(each, AtomicType("DOUBLE")) for each in (a.cast(pa.float64()), b.cast(pa.float64())))
     both = pc.and_(pc.is_null(a), pc.is_null(b))
     equal = pc.fill_null(pc.equal(a, b.cast(a.type)), False)
     return pc.or_(both, equal).to_numpy(zero_copy_only=False)

@@ -18,13 +18,12 @@ import pyarrow.compute as pc
 
 from ...backends.threads import forked_lock
 from ...core.errors import InvalidArgument
+from ...core.expressions.binding import bind
 from ...core.expressions.evaluate import condition, evaluate
-from ...core.expressions.predicate import Comparison, Predicate, bind
-from ...core.expressions.tree import Expression, references_of
+from ...core.expressions.tree import SOURCE, TARGET, Comparison, Expression, Predicate, references_of
 from ...core.metadata.schema import TableSchema
 from ...core.metadata.snapshot import OperationWord
 from .assignments import Assignment
-from .conditions import SOURCE, TARGET
 from .join import KeyJoin, common
 from .operation import DELETED, Found, all_but, distinct
 

@@ -10,24 +10,33 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import tzinfo
-from functools import reduce
 from typing import Any
 
 import pyarrow as pa
 
 from ...core.errors import InvalidArgument
+from ...core.expressions.binding import Binder, check_condition
 from ...core.expressions.evaluate import type_of
-from ...core.expressions.filters import as_predicate
 from ...core.expressions.names import Names
-from ...core.expressions.predicate import Predicate, bind
 from ...core.expressions.sql import parse_expression
-from ...core.expressions.tree import Call, Expression, Reference, conjuncts, references_of
+from ...core.expressions.tree import (
+    SOURCE,
+    TARGET,
+    Call,
+    Cast,
+    Expression,
+    Predicate,
+    Reference,
+    all_of,
+    conjuncts,
+    references_of,
+)
 from ...core.metadata.schema import TableSchema
 from ...core.rows.arrow import arrow_schema
 from ...core.rows.partition import closest
+from ...core.rows.types import timestamp
 from ..writing.conform import batches_of
 from .assignments import Assignment
-from .conditions import SOURCE, TARGET
 from .merge import Clause, Key, MergeRows
 from .operation import Operation
 from .receipt import RowReceipt
@@ -159,22 +168,14 @@ class _Bound:
         """What must be equal, what else must be true, and what is asked of rows of the table alone."""
         keys, rest, chosen = [], list[Expression](), list[Predicate]()
         for part in self._parts(on):
-            self._check_condition(part, "on")
-            sides = _sides(part)
-            if isinstance(part, Call) and part.name == "=" and len(part.arguments) == 2:
-                left, right = part.arguments
-                if (_sides(left), _sides(right)) == ({TARGET}, {SOURCE}):
-                    keys.append(Key(left, right))
-                    continue
-                if (_sides(left), _sides(right)) == ({SOURCE}, {TARGET}):
-                    keys.append(Key(right, left))
-                    continue
-            predicate = as_predicate(part) if sides == {TARGET} else None
-            if predicate is not None:
-                chosen.append(bind(predicate, self._schema.fields, self._zone))
-            rest.append(part)
-        joined = reduce(lambda a, b: Call("and", (a, b)), rest) if rest else None
-        return tuple(keys), joined, reduce(lambda a, b: a & b, chosen) if chosen else None
+            bound = self._condition(part, "on")
+            match part:
+                case Call(name="=", arguments=(left, right)) if {(_side(left), _side(right))} & _BOTH:
+                    ours, theirs = (left, right) if _side(left) == TARGET else (right, left)
+                    keys.append(self._key(ours, theirs))
+                case _:
+                    (chosen if _side(part) == TARGET else rest).append(bound)
+        return tuple(keys), all_of([*chosen, *rest]), all_of(chosen)
 
     def _parts(self, on: Sequence[str] | str) -> list[Expression]:
         if isinstance(on, str):
@@ -193,13 +194,23 @@ class _Bound:
             raise InvalidArgument("on is empty", next_step="name the columns that rows are matched by")
         return [Call("=", (Reference((TARGET, name)), Reference((SOURCE, name)))) for name in names]
 
+    def _key(self, ours: Expression, theirs: Expression) -> Key:
+        """Two sides that must be equal. A time of the clock meets a point in time as one, too."""
+        binder = Binder(self._schema.fields, self._zone, "on")
+        sides = [binder.value(ours), binder.value(theirs)]
+        types = [type_of(side, self._schemas, "on") for side in sides]
+        instants = [pa.types.is_timestamp(t) and t.tz is not None for t in types]
+        if any(instants) and not all(instants):
+            at = instants.index(False)
+            sides[at] = binder.value(Cast(sides[at], timestamp(6, local_zone=True)))
+        return Key(*sides)
+
     def clause(self, when: _When) -> Clause:
         only = {_MATCHED: None, _UNMATCHED: TARGET, _ABSENT: SOURCE}[when.kind]
         test = None
         if when.condition is not None:
             where = f"the condition of a clause for rows that are {when.kind}"
-            test = self._names.bound(parse_expression(when.condition, where), where, only)
-            self._check_condition(test, where)
+            test = self._condition(parse_expression(when.condition, where), where, only)
         if when.deletes:
             return Clause(test, None)
         given = when.set if when.set is not None else self._all_columns()
@@ -220,14 +231,20 @@ class _Bound:
                 )
         return {name: Reference((SOURCE, name)) for name in self._source.schema.names}
 
-    def _check_condition(self, test: Expression, where: str) -> None:
-        found = type_of(test, self._schemas, where)
-        if not (pa.types.is_boolean(found) or pa.types.is_null(found)):
-            raise InvalidArgument(f"{where}: a condition is true or false, but this is of type {found}")
+    def _condition(self, test: Expression, where: str, only: str | None = None) -> Expression:
+        """A condition on a row of the table, one of the source, or a pair."""
+        bound = Binder(self._schema.fields, self._zone, where).condition(self._names.bound(test, where, only))
+        check_condition(bound, self._schemas, where)
+        return bound
 
 
-def _sides(expression: Expression) -> set[str]:
-    return {reference.parts[0] for reference in references_of(expression)}
+_BOTH = {(TARGET, SOURCE), (SOURCE, TARGET)}
+
+
+def _side(expression: Expression) -> str | None:
+    """The one table whose columns an expression names; None for both or none."""
+    tables = {reference.parts[0] for reference in references_of(expression)}
+    return tables.pop() if len(tables) == 1 else None
 
 
 def source_batch(data: Any) -> pa.RecordBatch:

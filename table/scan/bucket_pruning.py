@@ -18,7 +18,7 @@ from typing import Any
 
 from ...core import options as opt
 from ...core.errors import LakelatchError
-from ...core.expressions.predicate import And, Comparison, Or, Predicate
+from ...core.expressions.tree import And, Comparison, Or, Predicate
 from ...core.metadata.data_file import NO_BUCKETS, ManifestEntry
 from ...core.metadata.schema import TableSchema
 from ...core.rows.bucket import BucketFunction, bucket_of_row
@@ -91,6 +91,11 @@ def _keys(predicate: Predicate, schema: TableSchema) -> list[tuple[Any, ...]] | 
     return list(product(*lists))
 
 
+def _is_zero(value: Any) -> bool:
+    """Is it a zero of a FLOAT or DOUBLE, of which a comparison finds both? They lie in different buckets."""
+    return isinstance(value, float) and value == 0
+
+
 def _values(part: Predicate) -> tuple[str, list[Any]] | None:
     """(column, its possible values) if the condition is `=`, IN, IS NULL, or several of these for one column joined by OR."""
     match part:
@@ -98,7 +103,9 @@ def _values(part: Predicate) -> tuple[str, list[Any]] | None:
             return column, [None]
         case Comparison(op="=" | "in", column=column, literals=literals, path=()):
             values = [v for v in literals if v is not None]
-            return None if any(v != v for v in values) else (column, values)  # NaN has many bit patterns
+            if any(v != v for v in values):
+                return None  # NaN has many bit patterns
+            return column, [each for v in values for each in ((-0.0, 0.0) if _is_zero(v) else (v,))]
         case Or(parts=parts) if parts:
             found = [_values(p) for p in parts]
             columns = {f[0] for f in found if f is not None}

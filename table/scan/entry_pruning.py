@@ -12,19 +12,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from itertools import compress
 from typing import Any
 
 import numpy as np
 
-from ...core.expressions.predicate import And, Comparison, Or, Predicate
+from ...core.expressions.tree import And, Comparison, Or, Predicate
 from ...core.metadata.data_file import DELETE, ManifestEntry
 from ...core.metadata.manifest_columns import EntryColumns
 from ...core.metadata.schema import TableSchema
 from ...core.rows.binary_row import INLINE_BYTES, PREFIX_BYTES, SLOT_BYTES, encode_row, null_area_bytes
 from ...core.rows.partition import PartitionCodec
 from ...core.rows.types import STRING_ROOTS, AtomicType, Field, with_nullable
-from ...core.statistics.pruning import partition_matches
+from ...core.statistics.pruning import PartitionTest
 from ...core.typed import Array
 
 _WIDTHS = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "DATE": 32, "TIME": 32, "BIGINT": 64}
@@ -76,16 +76,15 @@ def wanted_entries(
         schema: the schema that is read.
         schema_of: returns any schema of the table by id.
     """
-    wanted = Wanted()
-    matches = _partition_test(on_partition, codec)
+    wanted, test = Wanted(), PartitionTest(on_partition, codec)
     deleted = {name for part in parts for name in _deleted_names(part)} if residual is not None else set()
     for part in parts:
         if isinstance(part, list):
-            kept = part if on_partition is None else [e for e in part if matches(e.partition)]
+            kept = list(compress(part, test.kept([e.partition for e in part])))
             others = len(part) - len(kept), sum(e.kind == DELETE for e in part) - sum(e.kind == DELETE for e in kept)
             wanted.parts.append(kept)
         else:
-            mask = _of_partitions(part, matches) if on_partition is not None else np.ones(part.rows, bool)
+            mask = _of_partitions(part, test) if on_partition is not None else np.ones(part.rows, bool)
             others = int((~mask).sum()), int((~mask & (part.kind == DELETE)).sum())
             if residual is not None:
                 match = may_match(part, residual, schema, schema_of, deleted)
@@ -97,19 +96,9 @@ def wanted_entries(
     return wanted
 
 
-def _partition_test(predicate: Predicate | None, codec: PartitionCodec) -> Callable[[bytes], bool]:
-    """A test whether a partition is wanted, which is evaluated once per partition."""
-
-    @cache
-    def matches(partition: bytes) -> bool:
-        return predicate is None or partition_matches(predicate, codec.decode(partition), codec.fields)
-
-    return matches
-
-
-def _of_partitions(columns: EntryColumns, matches: Callable[[bytes], bool]) -> Array:
+def _of_partitions(columns: EntryColumns, test: PartitionTest) -> Array:
     partitions, which = columns.partitions()
-    return np.array([matches(p) for p in partitions], bool)[which]
+    return np.array(test.kept(partitions), bool)[which]
 
 
 def _deleted_names(part: EntryColumns | list[ManifestEntry]) -> Iterable[bytes]:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ...core.errors import TableCorrupt
-from ...core.expressions.predicate import Predicate, columns_of
+from ...core.expressions.tree import Predicate, columns_of
 from ...core.metadata.data_file import DataFile, ManifestEntry
 from ...core.metadata.schema import TableSchema
 from ...core.paths import format_of

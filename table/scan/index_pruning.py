@@ -18,7 +18,7 @@ from ...backends.store import ObjectNotFound, Store
 from ...core import options as opt
 from ...core.casts.keeping import widens
 from ...core.errors import TableCorrupt, missing
-from ...core.expressions.predicate import Predicate, columns_of
+from ...core.expressions.tree import Predicate, columns_of
 from ...core.file_index.asking import Asked, IndexedColumn, asked_of
 from ...core.file_index.reading import FileIndex
 from ...core.metadata.data_file import DataFile

@@ -15,7 +15,8 @@ from typing import Any
 from ...coordinator.history.timeline import Timeline
 from ...core import options as opt
 from ...core.errors import TableCorrupt
-from ...core.expressions.predicate import Predicate, bind, columns_of
+from ...core.expressions.binding import condition_of
+from ...core.expressions.tree import Predicate, columns_of
 from ...core.html_text import ShownAsText
 from ...core.metadata.data_file import DataFile, ManifestEntry
 from ...core.metadata.folding import live
@@ -173,7 +174,7 @@ def plan_scan(
     timeline: Timeline,
     snapshot: Snapshot | None,
     schema: TableSchema,
-    where: Predicate | None,
+    where: Predicate | str | None,
     columns: Sequence[str] | None = None,
     as_of_ms: int | None = None,
 ) -> ScanPlan:
@@ -186,7 +187,7 @@ def plan_scan(
         timeline: the timeline of the table's branch.
         snapshot: the snapshot to read; None for a table without one, which has no rows.
         schema: the schema to read it as: the snapshot's schema, or the table's latest.
-        where: a predicate, bound or not, that keeps the rows for which it is true; None keeps all.
+        where: a condition, bound or not, or SQL text, that keeps the rows for which it is true; None keeps all.
         columns: the columns that are read. Files that hold none of them are left out. None for all columns.
         as_of_ms: for a read of the past, the time at which the fallback branch is read, in milliseconds since 1970; None
             for now.
@@ -197,7 +198,7 @@ def plan_scan(
         InvalidArgument: the predicate does not fit the columns.
     """
     check_schema_readable(schema)
-    bound = None if where is None else bind(where, schema.fields)
+    bound = condition_of(where, schema.fields)
     option = other_branch(schema)
     if option is None or timeline.paths.branch != DEFAULT_BRANCH:
         return _plan_branch(timeline, snapshot, schema, bound, columns, None)[0]

@@ -9,13 +9,14 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import compress
 from typing import Any
 
 import pyarrow as pa
 
 from ...coordinator.history.timeline import Timeline
-from ...core.expressions.masks import evaluate
-from ...core.expressions.predicate import Predicate
+from ...core.expressions.evaluate import rows_kept
+from ...core.expressions.tree import Predicate
 from ...core.metadata.schema import TableSchema
 from ...core.metadata.snapshot import Snapshot
 from ...core.rows.arrow import arrow_schema
@@ -60,21 +61,29 @@ class Wanted:
     Attributes:
         names: the columns that are needed, those of the predicate among them.
         where: the bound predicate; None for all rows.
+        fields: the columns of the system table.
     """
 
     names: frozenset[str]
     where: Predicate | None = None
+    fields: tuple[Field, ...] = ()
 
-    def test(self, *columns: str) -> Callable[..., bool]:
-        """A test by the values of some columns whether a row can match; all others are unknown.
+    def kept(self, **columns: Sequence[Any]) -> list[bool]:
+        """Of which rows, given by the values of some columns, it is not known that they do not match.
 
-        >>> from ...core.expressions.predicate import col
-        >>> test = Wanted(frozenset(), (col("id") > 2) & (col("x") == 1)).test("id")
-        >>> test(2), test(3)
-        (False, True)
+        >>> from ...core.expressions.columns import col
+        >>> wanted = Wanted(frozenset(), (col("id") > 2) & (col("x") == 1), columns(("id", "INT"), ("x", "INT")))
+        >>> wanted.kept(id=[2, 3])
+        [False, True]
         """
-        part = None if self.where is None else split_predicate(self.where, columns)[0]
-        return lambda *values: part is None or evaluate(part, dict(zip(columns, values, strict=True))) is True
+        part = None if self.where is None else split_predicate(self.where, list(columns))[0]
+        count = len(next(iter(columns.values())))
+        return [True] * count if part is None or not count else rows_kept(part, columns, self.fields, count)
+
+    def among(self, column: str, values: Iterable[Any]) -> list[Any]:
+        """The values of a column that a row which matches can have."""
+        given = list(values)
+        return list(compress(given, self.kept(**{column: given})))
 
 
 @dataclass(frozen=True)

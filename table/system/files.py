@@ -15,8 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ...core import options as opt
-from ...core.expressions.masks import to_arrow_mask
-from ...core.expressions.predicate import columns_of
+from ...core.expressions.evaluate import to_arrow_mask
+from ...core.expressions.tree import columns_of
 from ...core.metadata.data_file import IndexEntry
 from ...core.metadata.deletion_vector import INDEX_TYPE
 from ...core.metadata.file_columns import FileColumns
@@ -80,7 +80,7 @@ def _files(view: View, wanted: Wanted) -> Rows:
         if view.schema.bucket == POSTPONED:
             chunk = chunk.chosen(np.flatnonzero(np.asarray(chunk.column("bucket")) != POSTPONED))
         if early is not None:
-            mask = to_arrow_mask(early, texts.table(chunk, tested), tested)
+            mask = to_arrow_mask(early, texts.table(chunk, tested))
             chunk = chunk.chosen(np.flatnonzero(np.asarray(pc.fill_null(mask, False))))
         if len(chunk):
             yield texts.table(chunk, names)
@@ -242,14 +242,13 @@ def _told(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _buckets(view: View, wanted: Wanted) -> Iterator[Mapping[str, Any]]:
-    codec, test = codec_of(view.schema), wanted.test("partition", "bucket")
+    codec = codec_of(view.schema)
     found = [
         (partition_text(codec, row["partition"]), row["bucket"], row)
         for row in _totals(view, wanted, ["partition", "bucket"])
     ]
     for partition, bucket, row in sorted(found, key=lambda item: item[:2]):
-        if test(partition, bucket):
-            yield {"partition": partition, "bucket": bucket, **_told(row)}
+        yield {"partition": partition, "bucket": bucket, **_told(row)}
 
 
 def _partitions(view: View, wanted: Wanted) -> Iterator[Mapping[str, Any]]:

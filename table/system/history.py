@@ -47,8 +47,7 @@ _SNAPSHOTS = columns(
 
 
 def _snapshots(view: View, wanted: Wanted) -> Iterator[_Row]:
-    test = wanted.test("snapshot_id")
-    ids = [i for i in view.timeline.snapshot_ids() if test(i)]
+    ids = wanted.among("snapshot_id", view.timeline.snapshot_ids())
     for found in view.timeline.parallel(view.timeline.find, ids):
         if found is not None:
             yield {f.name: getattr(found, f.name, None) for f in _SNAPSHOTS} | {
@@ -87,8 +86,7 @@ def _hashed(options: Mapping[str, str]) -> dict[str, str]:
 
 
 def _schemas(view: View, wanted: Wanted) -> Iterator[_Row]:
-    test = wanted.test("schema_id")
-    ids = [i for i in view.timeline.schema_ids() if test(i)]
+    ids = wanted.among("schema_id", view.timeline.schema_ids())
     for schema in view.timeline.parallel(view.timeline.schema, ids):
         yield {
             "schema_id": schema.id,
@@ -144,8 +142,7 @@ _CONSUMERS = columns(("consumer_id", "STRING NOT NULL"), ("next_snapshot_id", "B
 
 
 def _tags(view: View, wanted: Wanted) -> Iterator[_Row]:
-    test = wanted.test("tag_name")
-    names = [name for name in tag_names(view.timeline) if test(name)]
+    names = wanted.among("tag_name", tag_names(view.timeline))
 
     def read(name: str) -> tuple[Snapshot, Any] | None:
         key = view.timeline.paths.tag(name)
@@ -211,15 +208,14 @@ def _duration(seconds: Any, tag: Snapshot) -> str | None:
 
 def _branches(view: View, wanted: Wanted) -> Iterator[_Row]:
     """Object stores have no folders that were made at some time, so a branch is as old as its oldest file."""
-    test, prefix = wanted.test("branch_name"), f"{BRANCH_DIR}/branch-"
+    prefix = f"{BRANCH_DIR}/branch-"
     made: dict[str, int] = {}
     for info in view.timeline.store.list(f"{BRANCH_DIR}/"):
         if info.key.startswith(prefix) and "/" in info.key[len(prefix) :]:
             name = info.key[len(prefix) :].partition("/")[0]
             made[name] = min(made.get(name, info.modified_ms), info.modified_ms)
     for name in sorted(made):
-        if test(name):
-            yield {"branch_name": name, "create_time": local_time(made[name])}
+        yield {"branch_name": name, "create_time": local_time(made[name])}
 
 
 def _consumers(view: View, wanted: Wanted) -> Iterator[_Row]:

@@ -9,14 +9,15 @@ DELETE whose ADD is in a manifest that was left out is left out too.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
-from itertools import chain
+from itertools import chain, compress
 
 import numpy as np
 
 from ...core.errors import InvalidArgument
-from ...core.expressions.predicate import And, Comparison, Or, Predicate, bind, transformed
+from ...core.expressions.binding import bind
+from ...core.expressions.tree import And, Comparison, Or, Predicate, transformed
 from ...core.metadata.data_file import DELETE, ManifestEntry
 from ...core.metadata.file_columns import FileColumns
 from ...core.metadata.folding import live
@@ -57,8 +58,7 @@ def live_chunks(view: View, wanted: Wanted) -> Iterator[FileColumns]:
             rows = np.flatnonzero(~concerned)
         for begin, end in _chunks(len(rows)):
             yield FileColumns(part, rows[begin:end])
-    matches = _entry_test(view, wanted)
-    alive = live(e for e in special if matches(e.partition, e.bucket, e.file.level))
+    alive = live(compress(special, _wanted_entries(special, view, wanted)))
     for begin, end in _chunks(len(alive)):
         yield FileColumns(alive[begin:end])
 
@@ -71,15 +71,15 @@ def _chunks(rows: int) -> Iterator[tuple[int, int]]:
         begin, size = begin + size, min(4 * size, CHUNK)
 
 
-def _entry_test(view: View, wanted: Wanted) -> Callable[[bytes, int, int], bool]:
-    """A test for wanted entries. A DELETE that is not wanted may have lost its ADD with a manifest that was left out."""
-    test, codec = wanted.test("partition", "bucket", "level"), codec_of(view.schema)
-
-    @cache
-    def matches(partition: bytes, bucket: int, level: int) -> bool:
-        return test(partition_text(codec, partition), bucket, level)
-
-    return matches
+def _wanted_entries(entries: Sequence[ManifestEntry], view: View, wanted: Wanted) -> list[bool]:
+    """Which entries are wanted. A DELETE that is not wanted may have lost its ADD with a manifest that was left out."""
+    codec = codec_of(view.schema)
+    text = cache(lambda partition: partition_text(codec, partition))
+    return wanted.kept(
+        partition=[text(e.partition) for e in entries],
+        bucket=[e.bucket for e in entries],
+        level=[e.file.level for e in entries],
+    )
 
 
 def entry_chunks(view: View, wanted: Wanted) -> Iterator[tuple[FileColumns, np.ndarray]]:
@@ -126,21 +126,20 @@ def _deleted_names(part: EntryColumns | Sequence[ManifestEntry]) -> set[bytes]:
 def _chosen(manifests: Sequence[ManifestFile], view: View, wanted: Wanted) -> list[ManifestFile]:
     codec = codec_of(view.schema)
     on_partition = _on_partition(wanted.where, codec)
-    of_bucket, of_level = wanted.test("bucket"), wanted.test("level")
     return [
         m
         for m in manifests
         if (on_partition is None or may_hold(m, on_partition, codec))
-        and _any(of_bucket, m.min_bucket, m.max_bucket)
-        and _any(of_level, m.min_level, m.max_level)
+        and _any(wanted, "bucket", m.min_bucket, m.max_bucket)
+        and _any(wanted, "level", m.min_level, m.max_level)
     ]
 
 
-def _any(test: Callable[..., bool], low: int | None, high: int | None) -> bool:
-    """Does a test hold for any number of a range? Long ranges are not tried."""
+def _any(wanted: Wanted, column: str, low: int | None, high: int | None) -> bool:
+    """Can a wanted row have any number of a range? Long ranges are not tried."""
     if low is None or high is None or high - low > 1000:
         return True
-    return any(test(number) for number in range(low, high + 1))
+    return any(wanted.kept(**{column: range(low, high + 1)}))
 
 
 def _on_partition(where: Predicate | None, codec: PartitionCodec) -> Predicate | None:

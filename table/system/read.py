@@ -12,8 +12,9 @@ from collections.abc import Iterator, Sequence
 import pyarrow as pa
 
 from ...core.errors import InvalidArgument
-from ...core.expressions.masks import to_arrow_mask
-from ...core.expressions.predicate import Predicate, bind, columns_of
+from ...core.expressions.binding import condition_of
+from ...core.expressions.evaluate import to_arrow_mask
+from ...core.expressions.tree import Predicate, columns_of
 from ...core.metadata.schema import TableSchema
 from ...core.rows.arrow import arrow_schema
 from ...core.rows.partition import closest
@@ -47,7 +48,7 @@ def read_system(
     view: View,
     name: str,
     columns: Sequence[str] | None = None,
-    where: Predicate | None = None,
+    where: Predicate | str | None = None,
     limit: int | None = None,
 ) -> pa.RecordBatchReader:
     """The rows of a system table.
@@ -67,9 +68,9 @@ def read_system(
         raise InvalidArgument(f"limit {limit!r} is not a number of rows")
     fields = table.fields(view.schema)
     output = _chosen(table, view.schema, columns)
-    bound = None if where is None else bind(where, fields)
+    bound = condition_of(where, fields)
     tested = frozenset() if bound is None else columns_of(bound)
-    wanted = Wanted(frozenset(f.name for f in output) | tested, bound)
+    wanted = Wanted(frozenset(f.name for f in output) | tested, bound, tuple(fields))
     batches = _batches(table, view, wanted, [f for f in fields if f.name in tested], output, limit)
     return pa.RecordBatchReader.from_batches(arrow_schema(output), batches)
 
@@ -87,7 +88,7 @@ def _batches(
         return
     for found in table.rows(view, wanted):
         if wanted.where is not None:
-            found = found.filter(to_arrow_mask(wanted.where, found.select([f.name for f in tested]), tested))
+            found = found.filter(to_arrow_mask(wanted.where, found.select([f.name for f in tested])))
         if left is not None:
             found = found.slice(0, left)
             left -= found.num_rows

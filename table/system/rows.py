@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from ...core import options as opt
 from ...core.errors import InvalidArgument
-from ...core.expressions.predicate import Predicate
+from ...core.expressions.tree import Predicate
 from ...core.metadata.folding import live
 from ...core.metadata.merge_rules import VALUE_KIND, merge_rules
 from ...core.metadata.schema import ROW_ID, ROW_SEQUENCE, TableSchema
@@ -150,8 +150,7 @@ def _changelog(view: View, wanted: Wanted) -> Rows:
         return
     names, where = _own(wanted, view.schema)
     first = min([*view.timeline.snapshot_ids(), *view.timeline.changelog_ids(), view.snapshot.id])
-    test = wanted.test("_snapshot_id")
-    ids = [i for i in range(first, view.snapshot.id + 1) if test(i)]
+    ids = wanted.among("_snapshot_id", range(first, view.snapshot.id + 1))
     if not ids:
         return
     window = window_of(view.timeline, ids[0] - 1, ids[-1], view.snapshot, "auto")

@@ -27,8 +27,8 @@ from lakelatch.coordinator.protocol import events as ev
 from lakelatch.core.avro.records import read_records
 from lakelatch.core.blob_file import decode_lengths, index_size
 from lakelatch.core.errors import TableCorrupt
-from lakelatch.core.expressions.predicate import col
-from lakelatch.core.expressions.where import parse_where
+from lakelatch.core.expressions.columns import col
+from lakelatch.core.expressions.sql import parse_expression
 from lakelatch.core.file_index.options import KINDS, takes
 from lakelatch.core.file_index.reading import FileIndex
 from lakelatch.core.json_text import parse_json
@@ -190,7 +190,7 @@ TEXTS: dict[str, Build] = {
         "journal",
     ),
     "type": lambda _: Decoder(_type, TYPES, mutated_json),
-    "condition": lambda _: _of_text(parse_where, *CONDITIONS),
+    "condition": lambda _: _of_text(parse_expression, *CONDITIONS),
     "size": lambda _: _of_option(TARGET_FILE_SIZE, b"128 mb", b"1g", b"7"),
     "duration": lambda _: _of_option(COMMIT_TIMEOUT, b"1 h", b"30 s"),
 }

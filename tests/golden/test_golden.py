@@ -27,7 +27,7 @@ import lakelatch as ll
 from lakelatch.backends.local import LocalStore
 from lakelatch.coordinator.history.timeline import Timeline
 from lakelatch.core.errors import InvalidArgument, LakelatchError, TableCorrupt, Unsupported
-from lakelatch.core.expressions.predicate import Predicate
+from lakelatch.core.expressions.tree import Predicate
 from lakelatch.core.metadata.schema import ROW_ID, ROW_SEQUENCE, TableSchema
 from lakelatch.core.metadata.snapshot import Snapshot
 from lakelatch.core.paths import TablePaths

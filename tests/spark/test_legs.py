@@ -18,8 +18,8 @@ from predicates import FIELDS, predicates, tables
 
 import lakelatch as ll
 import lakelatch.spark as lake
-from lakelatch.core.expressions.masks import to_arrow_mask
-from lakelatch.core.expressions.predicate import bind
+from lakelatch.core.expressions.binding import bind
+from lakelatch.core.expressions.evaluate import to_arrow_mask
 from lakelatch.spark import scan
 from lakelatch.spark.predicate import Untranslatable, to_column
 from lakelatch.spark.types import arrow_field_for_spark, batch_for_spark, from_spark_schema, spark_schema
@@ -72,7 +72,7 @@ def test_conditions_keep_the_same_rows_in_spark_and_in_arrow(
         bound = bind(condition, FIELDS)
         with contextlib.suppress(Untranslatable):
             columns.append(to_column(bound, FIELDS).alias(f"c{len(columns)}"))
-            masks.append((bound, to_arrow_mask(bound, table, FIELDS).to_pylist()))
+            masks.append((bound, to_arrow_mask(bound, table).to_pylist()))
     found = frame.select("n_row", *columns).orderBy("n_row").collect()
     for i, (bound, mask) in enumerate(masks):
         assert [row[i + 1] is True for row in found] == mask, str(bound)

@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 from pyroaring import BitMap
 
 from lakelatch.core.errors import InvalidArgument
-from lakelatch.core.expressions.masks import evaluate
-from lakelatch.core.expressions.predicate import Comparison, bind, col
+from lakelatch.core.expressions.binding import bind
+from lakelatch.core.expressions.columns import col
+from lakelatch.core.expressions.tree import Comparison
 from lakelatch.core.file_index.asking import IndexedColumn
 from lakelatch.core.file_index.options import KINDS, index_specs, takes
 from lakelatch.core.rows.arrow import to_arrow
@@ -24,7 +25,7 @@ from lakelatch.core.rows.literals import Instant, Nanos
 from lakelatch.core.rows.types import AtomicType, Field, MapType, decimal, parse_atomic, string, timestamp
 from lakelatch.core.rows.values import column_values
 from lakelatch.tests.interop.domains import ATOMIC
-from lakelatch.tests.predicates import FIELDS, predicates, tables, values_of
+from lakelatch.tests.predicates import FIELDS, evaluate, predicates, tables, values_of
 from lakelatch.tests.values import decode_rows
 
 POSITIONAL = ("bitmap", "bsi", "range-bitmap")

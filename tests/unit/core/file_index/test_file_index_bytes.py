@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from pyroaring import BitMap
 
 from lakelatch.core.errors import InvalidArgument, LakelatchError, TableCorrupt, Unsupported
-from lakelatch.core.expressions.predicate import col
+from lakelatch.core.expressions.columns import col
 from lakelatch.core.file_index.block import Block
 from lakelatch.core.file_index.container import parse_container, write_container
 from lakelatch.core.file_index.hashes import key_hashes

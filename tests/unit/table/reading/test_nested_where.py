@@ -11,8 +11,8 @@ import pytest
 
 import lakelatch as ll
 from lakelatch.core.errors import InvalidArgument
-from lakelatch.core.expressions.predicate import Comparison, bind
-from lakelatch.core.expressions.where import parse_where
+from lakelatch.core.expressions.binding import bind, condition_of
+from lakelatch.core.expressions.tree import Comparison
 
 INNER = pa.struct([("n", pa.int64()), ("a b", pa.string())])
 SCHEMA = pa.schema(
@@ -105,9 +105,9 @@ def test_a_column_whose_name_has_a_dot_comes_first(tmp_path: Path) -> None:
 
 def test_a_plan_prints_the_field_so_that_it_can_be_parsed(tmp_path: Path) -> None:
     fields = ll.create_table(str(tmp_path), SCHEMA).schema.fields
-    bound = bind(parse_where("st.in.`a b` = 'x' AND st.a > 1.5"), fields)
+    bound = condition_of("st.in.`a b` = 'x' AND st.a > 1.5", fields)
     assert str(bound) == "st.in.`a b` = 'x' AND st.a > 1"
-    assert bind(parse_where(str(bound)), fields) == bind(bound, fields) == bound
+    assert condition_of(str(bound), fields) == bind(bound, fields) == bound
     assert Comparison("=", "st", (1,), ("a",)) == bind(ll.col("st.a") == 1, fields)
 
 
@@ -121,7 +121,7 @@ def test_a_plan_prints_the_field_so_that_it_can_be_parsed(tmp_path: Path) -> Non
         ("st.a LIKE 'x%'", "column 'st.a' is of type INT: starts_with needs a column of text"),
         ("st.a = 'x'", "column 'st.a' is of type INT, and 'x' does not fit it"),
         ("st.in = 1", "column 'st.in' is of type ROW"),
-        ("st. = 1", "the name of a field is expected after the dot"),
+        ("st. = 1", "a name is expected after the dot"),
     ],
 )
 def test_wrong_paths_are_refused_by_name(tmp_path: Path, where: str, problem: str) -> None:

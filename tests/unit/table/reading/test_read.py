@@ -17,14 +17,14 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from predicates import FIELDS, predicates, tables, values_of
+from predicates import FIELDS, evaluate, predicates, tables, values_of
 
 import lakelatch as ll
 from lakelatch.backends.memory import MemoryStore
 from lakelatch.backends.metered import MeteredStore
 from lakelatch.core.errors import InvalidArgument, LakelatchError, TableCorrupt, Unsupported
-from lakelatch.core.expressions.masks import evaluate
-from lakelatch.core.expressions.predicate import bind, col
+from lakelatch.core.expressions.binding import bind
+from lakelatch.core.expressions.columns import col
 from lakelatch.core.metadata.schema import new_schema
 from lakelatch.core.rows.arrow import arrow_schema
 from lakelatch.core.rows.types import AtomicType, Field, string, timestamp

@@ -12,7 +12,7 @@ from file_indexes import answer
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from marked_rows import mark
-from predicates import FIELDS, predicates, tables, values_of
+from predicates import FIELDS, evaluate, predicates, tables, values_of
 from pyroaring import BitMap
 from unit.coordinator.maintenance.test_expire import expired
 
@@ -21,8 +21,9 @@ from lakelatch.backends.memory import MemoryStore
 from lakelatch.backends.metered import MeteredStore
 from lakelatch.coordinator.maintenance.orphans import plan_orphans
 from lakelatch.core.errors import InvalidArgument, StoreUnavailable, TableCorrupt
-from lakelatch.core.expressions.masks import evaluate
-from lakelatch.core.expressions.predicate import Predicate, bind, col, columns_of
+from lakelatch.core.expressions.binding import bind
+from lakelatch.core.expressions.columns import col
+from lakelatch.core.expressions.tree import Predicate, columns_of
 from lakelatch.core.file_index.asking import IndexedColumn
 from lakelatch.core.file_index.options import KINDS, takes
 from lakelatch.core.metadata.data_file import DataFile

@@ -19,7 +19,9 @@ from lakelatch.backends.metered import MeteredStore
 from lakelatch.coordinator.history import timeline
 from lakelatch.coordinator.history.timeline import Timeline
 from lakelatch.core.errors import TableCorrupt, Unsupported
-from lakelatch.core.expressions.predicate import Predicate, bind, col
+from lakelatch.core.expressions.binding import bind
+from lakelatch.core.expressions.columns import col
+from lakelatch.core.expressions.tree import Predicate
 from lakelatch.core.metadata.data_file import ADD, DELETE, NO_STATS, DataFile, ManifestEntry, SimpleStats
 from lakelatch.core.metadata.folding import summarise
 from lakelatch.core.metadata.manifest import encode_manifest, encode_manifest_list

@@ -107,14 +107,13 @@ FILTERS = [
 def test_a_filter_gives_what_the_whole_table_has(
     request: pytest.FixtureRequest, which: str, name: str, where: str
 ) -> None:
-    from lakelatch.core.expressions.masks import to_arrow_mask
-    from lakelatch.core.expressions.predicate import bind
-    from lakelatch.core.expressions.where import parse_where
+    from lakelatch.core.expressions.binding import condition_of
+    from lakelatch.core.expressions.evaluate import to_arrow_mask
 
     table = request.getfixturevalue(which)
     fields = SYSTEM_TABLES[name].fields(table.schema)
     whole = table.system(name)
-    expected = whole.filter(to_arrow_mask(bind(parse_where(where), fields), whole, fields))
+    expected = whole.filter(to_arrow_mask(condition_of(where, fields), whole))
     assert sorted(map(repr, table.system(name, where=where).to_pylist())) == sorted(map(repr, expected.to_pylist()))
 
 
