@@ -5,9 +5,12 @@ Guards G3 (identity across foreign snapshots), G6, G7 (maintenance by Java), H6 
 
 from __future__ import annotations
 
+import random
+import time
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from interop.agreement import assert_agreed, assert_filters_agree, our_rows
 from interop.domains import EVERY, columns, edge_rows
@@ -255,3 +258,22 @@ def test_java_rolls_back(tmp_path: Path, paimon_java: Any) -> None:
     ledger.change(Java(paimon_java), append([row(11)]))
     ledger.change(ours, append([row(12)], commit_user="etl", identifier=4))
     assert_agreed(paimon_java, ledger.path, ledger.expected)
+
+
+def test_java_rolls_back_right_after_a_commit(tmp_path: Path, paimon_java: Any) -> None:
+    """H7: the hint of the commit is not the last word, whether it comes before or after the rollback's own."""
+    path, moments = tmp_path / "t", random.Random("after a commit")
+    table = ll.create_table(str(path), pa.schema([("v", pa.int64())]))
+    for number in range(12):
+        for value in range(3):
+            table.append(pa.table({"v": [value]}))
+        begin = table.timeline.snapshot_ids()[-1] - 2
+        table.committer.settle()
+        table.append(pa.table({"v": [9]}))
+        time.sleep(moments.uniform(0.0, 0.004))
+        paimon_java.roll_back(path, begin)
+        table.committer.settle()
+        hint = table.timeline.hint("LATEST")
+        assert hint is None or hint <= begin, number
+        assert len(paimon_java.rows(path)) == table.timeline.snapshot(begin).total_record_count
+        table = ll.open_table(str(path))

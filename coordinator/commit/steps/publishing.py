@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ....backends.deadline import answered_within
-from ....backends.store import AlreadyThere, Created, Unknown
+from ....backends.store import AlreadyThere, Created, ObjectNotFound, Unknown
 from ....core.errors import LakelatchError, StoreUnavailable
 from ....core.metadata.snapshot import Snapshot
 from ....core.typed import assert_never
@@ -39,6 +39,12 @@ from ..layout import schema_named
 from .state import Attempt, RunState
 
 HINT_WITHIN_MS = 5_000
+QUICK_SCHEMES = ("file", "hdfs")
+SLOW_HINT_S = 0.5
+HINT_PAUSE = 10.0
+"""Between two looks for the snapshot that a hint names it waits so many times as long as the hint took …"""
+LONGEST_HINT_PAUSE_S = 0.5
+"""… and no longer than this."""
 
 
 class Publishing(RunState):
@@ -164,7 +170,8 @@ class Publishing(RunState):
                 assert_never(other)
 
     def write_hint(self, effect: do.WriteHint, newest_id: int) -> Event:
-        """Write LATEST, best effort: soon after the commit or not at all, and never lower than a known id (H7)."""
+        """Write LATEST, best effort: soon after the commit or not at all, never lower than a known id, and not for a snapshot
+        that is gone (H7)."""
         if newest_id > effect.snapshot_id:
             return ev.HintSkipped(f"snapshot {newest_id} is newer")
         key = self.timeline.paths.hint("LATEST")
@@ -175,11 +182,35 @@ class Publishing(RunState):
                     hinted = self.timeline.hint("LATEST")
                     if hinted is not None and hinted >= effect.snapshot_id:
                         return ev.HintSkipped("another writer's hint is newer")
+            began_s = self.around.monotonic_s()
             with answered_within(self._hint_time_s()):
                 self.store.put(key, str(effect.snapshot_id).encode())
+            if self._is_gone(effect.snapshot_id, self.around.monotonic_s() - began_s):
+                self.store.delete_many([key])
+                return ev.HintSkipped(f"snapshot {effect.snapshot_id} was taken away, and the hint with it")
         except LakelatchError as error:
             return ev.HintSkipped(error.message)
         return ev.HintWritten(effect.snapshot_id)
+
+    def _is_gone(self, snapshot_id: int, took_s: float) -> bool:
+        """Whether a rollback by another engine has taken away the snapshot that the hint names: two looks, with a pause.
+
+        That engine writes its own hint first and deletes snapshots then, each request about as long as that of this hint. Apache
+        Paimon believes a hint that names no snapshot; without a hint it lists them. On an object store such a rollback takes many
+        times as long as a hint, so nothing is looked for unless the hint was slow.
+
+        Args:
+            took_s: the seconds that the hint took.
+        """
+        if took_s < SLOW_HINT_S and self.store.capabilities.native_scheme not in QUICK_SCHEMES:
+            return False
+        for pause_s in (0.0, min(LONGEST_HINT_PAUSE_S, HINT_PAUSE * took_s)):
+            self.around.sleep(pause_s)
+            try:
+                self.store.head(self.timeline.paths.snapshot(snapshot_id))
+            except ObjectNotFound:
+                return True
+        return False
 
     def _hint_time_s(self) -> float:
         """Seconds that are left for writing the hint.

@@ -653,7 +653,7 @@ EXPECTED: dict[Callable[[World], str], str] = {
         "create snapshot, 3 get manifest, get schema, get snapshot, put LATEST, put data, 2 put list, 2 put manifest"
     ),
     rollback: (
-        "create snapshot, create tags, 2 get EARLIEST, 6 get list, 16 get manifest, get schema, 7 get snapshot, "
+        "create snapshot, 2 create tags, 4 get EARLIEST, 6 get list, 16 get manifest, get schema, 8 get snapshot, "
         "2 list schemas, list snapshots, put LATEST, 2 put list, 2 put manifest"
     ),
     expire: (

@@ -1,0 +1,205 @@
+"""Random histories of tags, branches, rollbacks, undos, compactions and expiries, by turns with Apache Paimon (Java 1.4.2): every
+tag and branch reads what it read when it was made (G7, decision 86).
+
+A seed gives the same history again; `LAKELATCH_NIGHTLY=1` runs 200. On failure the steps are printed.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from figures import NIGHTLY
+
+import lakelatch as ll
+from lakelatch.coordinator.maintenance.expire import apply_expiry, plan_expiry
+from lakelatch.coordinator.maintenance.retention import Retention
+from lakelatch.core.errors import CommitConflict, InvalidArgument
+from lakelatch.table.table import Table
+
+pytestmark = pytest.mark.java
+
+SEEDS = range(200 if NIGHTLY else 4)
+STEPS = 30
+PLAIN = pa.schema([("p", pa.string()), ("v", pa.int64())])
+KEYED = pa.schema([pa.field("p", pa.string(), nullable=False), pa.field("v", pa.int64(), nullable=False)])
+KEYS = {"primary_key": ["p", "v"], "partition_by": ["p"], "options": {"bucket": "1", "write-only": "true"}}
+
+
+class History:
+    """One seed: a table, its tags and branches with the rows that each must have, and steps as they are drawn."""
+
+    def __init__(self, seed: int, path: Path, java: Any) -> None:
+        self.rng, self.java, self.path = random.Random(seed), java, path
+        self.is_keyed = self.rng.random() < 0.3
+        how: dict[str, Any] = KEYS if self.is_keyed else {"partition_by": ["p"]}
+        ll.create_table(str(path), KEYED if self.is_keyed else PLAIN, **how).append(self.rows("a", 0))
+        self.count, self.tags, self.branches = 0, dict[str, list[Any]](), dict[str, list[Any]]()
+        self.branched = set[str]()
+        self.log = [f"seed {seed}, {'keys' if self.is_keyed else 'no keys'}"]
+        self.steps: list[tuple[int, Callable[[], object]]] = [
+            (4, self.append), (4, self.overwrite), (3, self.java_overwrites), (3, self.roll_back), (3, self.undo),
+            (2, self.compact), (4, self.tag), (3, self.java_tags), (1, self.branch), (2, self.untag),
+            (4, self.java_expires), (1, self.expire), (1, self.drop), (1, self.fast_forward), (1, self.write_to_branch),
+        ]  # fmt: skip
+
+    @property
+    def table(self) -> Table:
+        return ll.open_table(str(self.path))
+
+    def rows(self, part: str, *values: int) -> pa.Table:
+        made = pa.table({"p": [part] * len(values), "v": list(values)})
+        return made.cast(KEYED if self.is_keyed else PLAIN)
+
+    @staticmethod
+    def read(table: Any) -> list[Any]:
+        return sorted(tuple(row.values()) for row in table.to_arrow().to_pylist())
+
+    def new(self) -> int:
+        self.count += 1
+        return self.count
+
+    def part(self) -> str:
+        return self.rng.choice("ab")
+
+    def some_id(self) -> int:
+        return self.rng.choice(self.table.timeline.snapshot_ids())
+
+    # ------------------------------------------------------------------------------------------------------- steps
+
+    def append(self) -> None:
+        self.table.append(self.rows(self.part(), self.new()))
+
+    def overwrite(self) -> None:
+        part = self.part()
+        self.table.overwrite(self.rows(part, self.new()), partition={"p": part})
+
+    def java_overwrites(self) -> None:
+        part = self.part()
+        self.java.commit_rows(self.path, [[part, self.new()]], "java", self.count, {"p": part})
+
+    def drop(self) -> None:
+        self.table.drop_partitions([{"p": self.part()}])
+
+    def roll_back(self) -> None:
+        with suppress(InvalidArgument):  # it is the newest
+            if self.tags and self.rng.random() < 0.5:
+                self.table.rollback(tag=self.rng.choice(sorted(self.tags)))
+            else:
+                self.table.rollback(snapshot=self.some_id())
+
+    def undo(self) -> None:
+        with suppress(InvalidArgument, CommitConflict):
+            self.table.undo(self.some_id())
+
+    def compact(self) -> None:
+        self.table.compact(full=True)
+
+    def tag(self) -> None:
+        name, number = f"t{self.new()}", self.some_id()
+        self.table.create_tag(name, snapshot=number)
+        self.tags[name] = self.read(self.table.at(tag=name))
+
+    def java_tags(self) -> None:
+        name = f"j{self.new()}"
+        self.java.create_tag(self.path, name, self.some_id())
+        self.tags[name] = self.read(self.table.at(tag=name))
+
+    def untag(self) -> None:
+        free = sorted(self.tags.keys() - self.branched)
+        if free:
+            name = self.rng.choice(free)
+            self.table.delete_tag(name)
+            del self.tags[name]
+
+    def branch(self) -> None:
+        """As Apache Paimon does it: from a tag, which stays, because its expiry does not look into branches."""
+        if self.tags:
+            name, tag = f"b{self.new()}", self.rng.choice(sorted(self.tags))
+            self.table.create_branch(name, tag=tag)
+            self.branched.add(tag)
+            self.branches[name] = self.read(self.table.branch(name))
+
+    def write_to_branch(self) -> None:
+        if self.branches:
+            name = self.rng.choice(sorted(self.branches))
+            self.table.branch(name).append(self.rows("a", self.new()))
+            self.branches[name] = self.read(self.table.branch(name))
+
+    def fast_forward(self) -> None:
+        """A branch of the newest snapshot is written to, and main takes it over."""
+        name = f"f{self.new()}"
+        self.table.create_branch(name, snapshot=self.table.timeline.snapshot_ids()[-1])
+        self.table.branch(name).overwrite(self.rows("a", self.new()), partition={"p": "a"})
+        with suppress(InvalidArgument):
+            self.table.branch(name).rollback(snapshot=self.rng.choice(self.table.branch(name).timeline.snapshot_ids()))
+        self.table.fast_forward(name)
+        self.table.delete_branch(name)
+
+    def java_expires(self) -> None:
+        self.java.expire(self.path, self.rng.choice([1, 1, 2, 3]))
+
+    def expire(self) -> None:
+        table, kept = self.table, self.rng.choice([1, 2])
+        now_ms = table.snapshots()[-1].time_ms + 10**9
+        retention = Retention.of(table.schema.options, now_ms, retain_max=kept, retain_min=kept)
+        apply_expiry(table.timeline, plan_expiry(table.timeline, table.schema, retention))
+
+    # ------------------------------------------------------------------------------------------------------- checks
+
+    def play(self) -> None:
+        choices, weights = [step for _, step in self.steps], [weight for weight, _ in self.steps]
+        for _ in range(STEPS):
+            step = self.rng.choices(choices, weights)[0]
+            before = self.read(self.table)
+            self.log.append(step.__name__)
+            step()
+            self.table.committer.settle()
+            self.log[-1] += f" -> {self.table.timeline.snapshot_ids()} {sorted(self.tags)}"
+            self.check()
+            if step in (self.java_expires, self.expire, self.compact, self.tag, self.untag):
+                assert self.read(self.table) == before, self.log
+        for name, wanted in self.tags.items():
+            assert sorted(tuple(r) for r in self.java.rows(self.path, tag=name)) == wanted, (name, self.log)
+
+    def check(self) -> None:
+        for name, wanted in self.tags.items():
+            try:
+                assert self.read(self.table.at(tag=name)) == wanted
+            except Exception as error:
+                raise AssertionError(f"tag {name}: {error!r}: {self.log}") from error
+        for name, wanted in self.branches.items():
+            try:
+                assert self.read(self.table.branch(name)) == wanted
+            except Exception as error:
+                raise AssertionError(f"branch {name}: {error!r}: {self.log}") from error
+        found = self.table.verify("all", data=True)
+        assert not [f for f in found if f.severity == "error"], (found, self.log)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_every_tag_and_branch_reads_what_it_read(seed: int, tmp_path: Path, paimon_java: Any) -> None:
+    History(seed, tmp_path / "t", paimon_java).play()
+
+
+def test_the_files_of_an_older_tag_stay_after_a_rollback(tmp_path: Path, paimon_java: Any) -> None:
+    """Monday's file goes, comes back with the rollback, and goes again; tuesday's tag, which is the nearest, does not have it."""
+    path = tmp_path / "t"
+    table = ll.create_table(str(path), PLAIN)
+    table.append(pa.table({"p": ["a"], "v": [1]}))
+    table.create_tag("monday")
+    table.overwrite(pa.table({"p": ["a"], "v": [2]}), partition={})
+    table.create_tag("tuesday")
+    table.rollback(tag="monday")
+    table.overwrite(pa.table({"p": ["a"], "v": [3]}), partition={})
+    table.append(pa.table({"p": ["a"], "v": [4]}))
+    table.committer.settle()
+    paimon_java.expire(path, 1)
+    for name, wanted in (("monday", [1]), ("tuesday", [2])):
+        assert ll.open_table(str(path)).at(tag=name).to_arrow()["v"].to_pylist() == wanted
+    assert ll.open_table(str(path)).verify("all", data=True) == []
