@@ -32,13 +32,19 @@ class Rode:
     ) -> None:
         self.url = f"memory://undo-riders-{next(COUNTER)}/t"
         ll.create_table(self.url, rows().schema, options=OPTIONS).append(rows(0))
-        job = Table(HookedStore(MemoryStore(self.url)), self.fresh.schema)  # type: ignore[arg-type]
+        job = self.hooked()
         hooks: Any = job.store
         hooks.before["snapshot/snapshot-"] = lambda: self.fresh.append(rows(2), group="off")
         hooks.after["lakelatch/intents/"] = lambda: self._lead(leader)
         self.rider = job.append(rows(100), **_identity(rider))
         job.committer.settle()
         assert (self.rider.snapshot_id, self.rider.leader) == (3, self.leader.commit_user)
+
+    def hooked(self) -> Table:
+        """The table, in a store in which others come at a chosen moment."""
+        opened = self.fresh
+        store: Any = HookedStore(MemoryStore(self.url))
+        return Table(store, opened.schema, first_schema=opened._first_schema)
 
     def _lead(self, identity: tuple[str, int] | None) -> None:
         leading = self.fresh
@@ -138,7 +144,7 @@ def test_a_rider_that_was_compacted_or_dropped_is_a_conflict() -> None:
 def test_an_undo_beside_a_commit_that_rides() -> None:
     """The undo loses a race to a snapshot that carries others, whose rows stay."""
     rode = Rode()
-    undoing = Table(HookedStore(MemoryStore(rode.url)), rode.fresh.schema)  # type: ignore[arg-type]
+    undoing = rode.hooked()
     hooks: Any = undoing.store
     hooks.before["snapshot/snapshot-"] = lambda: rode.fresh.append(rows(3))
     assert undoing.undo(("job-1", 1)).snapshot_id == 5
