@@ -179,6 +179,10 @@ def open_as_of(args: argparse.Namespace) -> Table:
     return table.at(**given)
 
 
+WHEN = "how long ago ('7 d'), ISO text with a zone, or ms since 1970"
+"""How a limit in the past may be given."""
+
+
 def moment_of(text: str | None) -> str | int | None:
     """Parse a time: a number is milliseconds since 1970, anything else stays text."""
     return int(text) if text is not None and re.fullmatch(r"-?\d+", text) else text

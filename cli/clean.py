@@ -10,7 +10,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 from ..core.errors import InvalidArgument
-from .arguments import Commands, add_command, moment_of, open_table_of
+from .arguments import WHEN, Commands, add_command, moment_of, open_table_of
 from .exit_codes import OK
 from .maintenance import SHOWN, add_apply, progress, show
 from .output import Output
@@ -35,7 +35,7 @@ def register(commands: Commands) -> None:
     parser.add_argument(
         "--older-than",
         metavar="TIME",
-        help="only files older than this: ISO text with a zone, or ms since 1970 (default: a day ago)",
+        help=f"only files older than this: {WHEN} (default: a day ago)",
     )
     parser.add_argument(
         "--external",

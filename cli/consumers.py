@@ -10,7 +10,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 from ..core.errors import InvalidArgument
-from .arguments import Commands, add_branch, add_command, moment_of, open_table_of
+from .arguments import WHEN, Commands, add_branch, add_command, moment_of, open_table_of
 from .exit_codes import OK, PROBLEMS
 from .maintenance import add_apply
 from .output import Output, moment
@@ -45,7 +45,7 @@ def register(commands: Commands) -> None:
     parser.add_argument(
         "--older-than",
         metavar="TIME",
-        help="expire: those that moved last before this: ISO text with a zone, or ms since 1970 (default: as long ago as option"
+        help=f"expire: those that moved last before this: {WHEN} (default: as long ago as option"
         " consumer.expiration-time says)",
     )
     add_apply(parser)

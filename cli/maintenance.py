@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..core.errors import InvalidArgument
-from .arguments import Commands, add_branch, add_command, add_travel, moment_of, open_table_of
+from .arguments import WHEN, Commands, add_branch, add_command, add_travel, moment_of, open_table_of
 from .exit_codes import OK
 from .output import Output
 
@@ -37,7 +37,9 @@ def register(commands: Commands) -> None:
     parser.add_argument("--retain-max", type=int, metavar="N", help="keep at most N snapshots")
     parser.add_argument("--retain-min", type=int, metavar="N", help="keep at least N snapshots, however old")
     parser.add_argument(
-        "--older-than", metavar="TIME", help="expire older snapshots: ISO text with a zone, or ms since 1970"
+        "--older-than",
+        metavar="TIME",
+        help=f"expire older snapshots: {WHEN}",
     )
     parser.add_argument("--max-deletes", type=int, metavar="N", help="delete at most N snapshots in one run")
     add_apply(parser)

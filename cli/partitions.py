@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from .arguments import Commands, Parser, add_branch, add_command, open_table_of
+from .arguments import WHEN, Commands, Parser, add_branch, add_command, moment_of, open_table_of
 from .exit_codes import OK
 from .maintenance import SHOWN, add_apply, progress, show
 from .output import Output
@@ -56,7 +56,11 @@ def register(commands: Commands) -> None:
         " table's options decide. Shows the plan; --apply commits.",
         "lakelatch partitions expire s3://lake/flights --older-than '90 d' --apply",
     )
-    parser.add_argument("--older-than", metavar="TIME", help="how old they may become, such as '90 d'")
+    parser.add_argument(
+        "--older-than",
+        metavar="TIME",
+        help=f"how old they may become: {WHEN}",
+    )
     parser.add_argument("--strategy", choices=["values-time", "update-time"], help="what their age is counted from")
     parser.add_argument("--max", type=int, metavar="N", help="drop at most N partitions")
     _add_zone(parser)
@@ -130,7 +134,7 @@ def drop(args: argparse.Namespace, output: Output) -> int:
 def expire(args: argparse.Namespace, output: Output) -> int:
     table = open_table_of(args)
     plan = table.expire_partitions(
-        older_than=args.older_than,
+        older_than=moment_of(args.older_than),
         strategy=args.strategy,
         max_partitions=args.max,
         time_zone=args.time_zone,

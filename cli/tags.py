@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from ..core.errors import InvalidArgument
 from .arguments import (
+    WHEN,
     Commands,
     Parser,
     add_branch,
@@ -83,7 +84,9 @@ def register(commands: Commands) -> None:
         "lakelatch tag expire s3://lake/flights --apply",
     )
     parser.add_argument(
-        "--older-than", metavar="TIME", help="also all older tags: ISO text with a zone, or ms since 1970"
+        "--older-than",
+        metavar="TIME",
+        help=f"also all older tags: {WHEN}",
     )
     add_branch(parser)
     add_apply(parser)

@@ -1,7 +1,8 @@
 """The commands `upsert`, `delete` and `update`, which change rows: by their keys, or by a condition.
 
 Owns: their arguments. Must not know: file formats (see `sources`), or how a commit is made.
-Invariant: one command is one commit, however many files it reads. Rows are streamed.
+Invariants: one command is one commit, however many files it reads. Rows are streamed. Without `--apply`, `delete` and `update`
+only say how many rows are concerned, and change nothing.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from ..core.errors import InvalidArgument
 from .arguments import Commands, Parser, add_branch, add_command, open_table_of, pairs
 from .changes import CountedRows, add_commit, add_files, keep_journal, show_receipt
 from .exit_codes import OK
+from .maintenance import add_apply
 from .output import Output
 
 if TYPE_CHECKING:
@@ -36,17 +38,24 @@ def register(commands: Commands) -> None:
     add_commit(parser)
     example = (
         'lakelatch delete s3://lake/flights --where "month = 1 AND carrier IS NULL"\n'
-        "lakelatch delete s3://lake/orders --keys cancelled.csv"
+        "lakelatch delete s3://lake/orders --keys cancelled.csv --apply"
     )
-    about = "Delete the rows for which a condition is true, or those with some primary keys. One commit."
+    about = (
+        "Delete the rows for which a condition is true, or those with some primary keys. Shows how many rows go; --apply deletes"
+        " them, in one commit."
+    )
     parser = add_command(commands, "delete", delete, about, example)
     add_branch(parser)
     parser.add_argument("--where", metavar="SQL", help="the rows to delete, in any table")
     add_files(parser, "--keys", required=False)
     _add_isolation(parser)
     add_commit(parser)
-    example = 'lakelatch update ./flights --where "carrier = \'AA\'" --set "delay = delay + 1" --set "note = \'late\'"'
-    about = "Give columns of the rows for which a condition is true new values. One commit."
+    add_apply(parser)
+    example = 'lakelatch update ./flights --where "carrier = \'AA\'" --set "delay = delay + 1" --set "note = \'late\'" --apply'
+    about = (
+        "Give columns of the rows for which a condition is true new values. Shows how many rows change; --apply changes"
+        " them, in one commit."
+    )
     parser = add_command(commands, "update", update, about, example)
     add_branch(parser)
     parser.add_argument("--where", metavar="SQL", help="the rows to update; all rows if it is left out")
@@ -59,6 +68,7 @@ def register(commands: Commands) -> None:
     )
     _add_isolation(parser)
     add_commit(parser)
+    add_apply(parser)
 
 
 def _add_isolation(parser: Parser) -> None:
@@ -79,12 +89,21 @@ def upsert(args: argparse.Namespace, output: Output) -> int:
 
 def update(args: argparse.Namespace, output: Output) -> int:
     given = {name.strip(): value for name, value in pairs(args.set, "--set").items()}
-    return _changed(args, output, lambda table, about: table.update(args.where, set=given, **about))
+    return _changed(args, output, lambda table, about: table.update(args.where, set=given, **about), given)
 
 
-def _changed(args: argparse.Namespace, output: Output, change: Any) -> int:
-    """Commit a change of rows that a condition chooses."""
+def _changed(args: argparse.Namespace, output: Output, change: Any, new: Any = None) -> int:
+    """Commit a change of rows that a condition chooses, or say what it would change.
+
+    Args:
+        new: the new values, for an update.
+    """
     table = open_table_of(args)
+    if not args.apply:
+        from ..table.rowlevel.edit import Edit
+
+        Edit.of(table.schema, args.where, new)  # refuses what does not fit
+        return _planned(output, table.count(args.where), "deleted" if new is None else "updated")
     journal = keep_journal(table, args.journal, output)
     about = {
         "commit_user": args.commit_user,
@@ -94,10 +113,20 @@ def _changed(args: argparse.Namespace, output: Output, change: Any) -> int:
     }
     receipt = change(table, about)
     if output.as_json:
-        output.record({**receipt.to_dict(), "journal": journal})
+        output.record({"applied": True, **receipt.to_dict(), "journal": journal})
     else:
         output.line(str(receipt))
     table.committer.settle()
+    return OK
+
+
+def _planned(output: Output, rows: int, done: str) -> int:
+    """Say how many rows a change concerns that is not carried out."""
+    if output.as_json:
+        output.record({"applied": False, f"rows_{done}": rows})
+        return OK
+    output.line(f"{rows} rows are to be {done}")
+    output.note(f"nothing was {done}; use --apply to do it")
     return OK
 
 
@@ -133,8 +162,10 @@ def _commit(args: argparse.Namespace, output: Output, change: Any, done: str, mo
     schema = table.arrow_schema
     if more_text is not None and more_text not in schema.names:
         schema = schema.append(pa.field(more_text, pa.string()))
-    journal = keep_journal(table, args.journal, output)
     counted = CountedRows(args.files, schema, args.format, tuple(args.null))
+    if not getattr(args, "apply", True):
+        return _planned(output, sum(batch.num_rows for batch in counted), "deleted")
+    journal = keep_journal(table, args.journal, output)
     identity = {"commit_user": args.commit_user, "identifier": args.identifier}
     with table.transaction(properties=pairs(args.property, "--property"), **identity) as tx:
         change(tx, counted)

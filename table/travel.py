@@ -8,6 +8,7 @@ range is an invalid argument. The clocks of writers may differ by up to a minute
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timezone, tzinfo
 from typing import TYPE_CHECKING, Any
@@ -139,6 +140,30 @@ def epoch_millis(moment: Any, name: str = "timestamp", zone: tzinfo | None = Non
         return int(moment)
     nanos = coerce_literal(moment, timestamp_type(9, local_zone=True), name, zone)
     return int(nanos) // NANOS_PER_MILLI
+
+
+def older_than_millis(limit: Any, now_ms: int, name: str = "older_than") -> int:
+    """The moment before which something is old, as milliseconds since 1970.
+
+    Args:
+        limit: how long ago, as a duration such as `7 d`, or a moment (see `epoch_millis`).
+        now_ms: now, in milliseconds since 1970.
+
+    Raises:
+        InvalidArgument: neither of both.
+
+    >>> older_than_millis("1 d", 86_400_005), older_than_millis("1970-01-01 00:00:01Z", 86_400_005)
+    (5, 1000)
+    """
+    if isinstance(limit, str):
+        with suppress(ValueError):
+            if not limit.strip().isdecimal():
+                return now_ms - parse_duration_ms(limit)
+    try:
+        return epoch_millis(limit, name)
+    except InvalidArgument as error:
+        error.next_step += ", or how long ago: '7 d'"
+        raise
 
 
 def _by_id(timeline: Timeline, snapshot_id: int) -> Snapshot:

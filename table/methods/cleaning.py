@@ -32,8 +32,8 @@ class Cleaning(OpenTable):
         Args:
             external: look also at the locations of option `data-file.external-paths`, and at those that an earlier schema named.
                 Only where no other table stores files in them, because its files would be taken for orphans.
-            older_than: consider only files older than this: ISO text with zone, milliseconds since 1970, or a datetime. A
-                day ago by default, because a job may write its files long before it commits them.
+            older_than: consider only files older than this: how long ago (`2 d`), ISO text with zone, milliseconds since 1970,
+                or a datetime. A day ago by default, because a job may write its files long before it commits them.
 
         Raises:
             TableCorrupt: the metadata of a snapshot, tag or branch cannot be read, so that no file is known to be an orphan.
@@ -133,9 +133,9 @@ def orphans_until(now_ms: int, older_than: Moment) -> int:
         InvalidArgument: the time is less than an hour ago.
     """
     from ...coordinator.maintenance.orphans import DAY_MS, YOUNGEST_MS
-    from ..travel import epoch_millis
+    from ..travel import older_than_millis
 
-    until_ms = now_ms - DAY_MS if older_than is None else epoch_millis(older_than, "older_than")
+    until_ms = now_ms - DAY_MS if older_than is None else older_than_millis(older_than, now_ms)
     if until_ms > now_ms - YOUNGEST_MS:
         raise InvalidArgument(
             "files younger than an hour may belong to a job that is about to commit them",

@@ -82,8 +82,9 @@ class Consumers(OpenTable):
         """Delete the consumers that have not moved for a long time, so that they hold no snapshot back any more.
 
         Args:
-            older_than: those that moved last before this, by the store's clock: ISO text with a zone, milliseconds since 1970,
-                or a datetime. By default as long ago as option `consumer.expiration-time` says; without it nothing is deleted.
+            older_than: those that moved last before this, by the store's clock: how long ago (`7 d`), ISO text with a zone,
+                milliseconds since 1970, or a datetime. By default as long ago as option `consumer.expiration-time` says;
+                without it nothing is deleted.
             dry_run: delete nothing.
 
         Returns:
@@ -91,11 +92,11 @@ class Consumers(OpenTable):
         """
         from ...coordinator.maintenance.consumers import expire_consumers, expired_consumers
         from ...coordinator.maintenance.orphans import store_clock_ms
-        from ..travel import epoch_millis
+        from ..travel import older_than_millis
 
         self._check_not_pinned()
         if older_than is not None:
-            until_ms = epoch_millis(older_than, "older_than")
+            until_ms = older_than_millis(older_than, MACHINE.wall_ms)
         else:
             idle_ms = self.timeline.latest_schema().options.get(opt.CONSUMER_EXPIRATION)
             if idle_ms is None or not self.consumers():

@@ -64,8 +64,8 @@ class Maintenance(OpenTable):
         Args:
             retain_max: keep at most this many snapshots, however young; option `snapshot.num-retained.max`.
             retain_min: keep at least this many, however old; option `snapshot.num-retained.min`.
-            older_than: delete snapshots whose successor is older than this: ISO text with zone, milliseconds since 1970,
-                or a datetime. By default the time given by option `snapshot.time-retained`.
+            older_than: delete snapshots whose successor is older than this: how long ago (`7 d`), ISO text with zone,
+                milliseconds since 1970, or a datetime. By default the time given by option `snapshot.time-retained`.
             max_deletes: delete at most this many snapshots in one run; option `snapshot.expire.limit`.
             dry_run: delete nothing.
             progress: called with the number of files deleted so far and their total.
@@ -88,7 +88,7 @@ class Maintenance(OpenTable):
         """
         from ...coordinator.maintenance.expire import expire, plan_expiry
         from ...coordinator.maintenance.retention import Retention
-        from ..travel import epoch_millis
+        from ..travel import older_than_millis
 
         timeline, schema = self._maintained()
         retention = Retention.of(
@@ -96,7 +96,7 @@ class Maintenance(OpenTable):
             MACHINE.wall_ms,
             retain_max=retain_max,
             retain_min=retain_min,
-            older_than_ms=None if older_than is None else epoch_millis(older_than, "older_than"),
+            older_than_ms=None if older_than is None else older_than_millis(older_than, MACHINE.wall_ms),
             max_deletes=max_deletes,
         )
         if dry_run:

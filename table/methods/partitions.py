@@ -16,6 +16,7 @@ from ...coordinator.surroundings import MACHINE
 from ...core import options as opt
 from ...core.errors import InvalidArgument
 from ..opened import OpenTable
+from .maintenance import Moment
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -87,7 +88,7 @@ class Partitions(OpenTable):
     def expire_partitions(
         self,
         *,
-        older_than: str | None = None,
+        older_than: Moment = None,
         strategy: str | None = None,
         max_partitions: int | None = None,
         time_zone: str | None = None,
@@ -103,7 +104,7 @@ class Partitions(OpenTable):
         expire. Rows that other jobs append meanwhile are kept. If a run is cut off, run it again to finish it.
 
         Args:
-            older_than: how old partitions may become, as a duration such as `90 d`; option `partition.expiration-time`.
+            older_than: how old partitions may become: a duration such as `90 d`, or a time; option `partition.expiration-time`.
             strategy: `values-time`, or `update-time` for the time at which a partition's newest file was made; option
                 `partition.expiration-strategy`.
             max_partitions: drop at most this many in one run; option `partition.expiration-max-num`, 100 by default.
@@ -130,16 +131,15 @@ class Partitions(OpenTable):
         """
         from .. import system
         from ..partition_upkeep import plan_partition_expiry
-        from ..travel import duration_ms
+        from ..travel import older_than_millis
 
         self._check_not_pinned()
         self.refresh()
         schema, entries = self._partition_files(None)
         totals = system.partition_totals(schema, entries)
-        kept_ms = None if older_than is None else duration_ms(older_than, "older_than")
-        plan = plan_partition_expiry(
-            schema, totals, MACHINE.wall_ms, zone_of(time_zone), kept_ms, strategy, max_partitions
-        )
+        now_ms = MACHINE.wall_ms
+        kept_ms = None if older_than is None else now_ms - older_than_millis(older_than, now_ms)
+        plan = plan_partition_expiry(schema, totals, now_ms, zone_of(time_zone), kept_ms, strategy, max_partitions)
         if dry_run:
             return plan
         receipts, done = [], 0

@@ -139,9 +139,9 @@ class Tags(OpenTable):
         replacements of tags have left, too.
 
         Args:
-            older_than: also tags that are older than this, whatever their retention: ISO text with zone, milliseconds since
-                1970, or a datetime. Those that keep the files of a clone by reference stay: `referenced-by-…`, and in the
-                clone `cloned`.
+            older_than: also tags that are older than this, whatever their retention: how long ago (`30 d`), ISO text with zone,
+                milliseconds since 1970, or a datetime. Those that keep the files of a clone by reference stay: `referenced-by-…`,
+                and in the clone `cloned`.
             dry_run, progress: as for `delete_tag`.
 
         Returns:
@@ -150,10 +150,10 @@ class Tags(OpenTable):
         from ...coordinator.tags.deletion import unfinished
         from ...coordinator.tags.expiry import outlived
         from ...core.places import referenced_locations
-        from ..travel import epoch_millis
+        from ..travel import older_than_millis
 
         self._check_not_pinned()
-        until_ms = None if older_than is None else epoch_millis(older_than, "older_than")
+        until_ms = None if older_than is None else older_than_millis(older_than, MACHINE.wall_ms)
         of_clone = bool(referenced_locations(self.timeline.latest_schema().options))
         over = [tag.name for tag in outlived(self.timeline, MACHINE.wall_ms, until_ms, of_clone=of_clone)]
         return self._untagged(over, dry_run, progress, unfinished(self.timeline))

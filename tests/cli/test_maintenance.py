@@ -56,6 +56,22 @@ def test_expire_by_time(run: Any, old_flights: ll.Table) -> None:
     assert run("expire", old_flights.url, "--retain-min", 1, "--max-deletes", 1, "--json").json["snapshots"] == [1]
 
 
+def test_a_limit_in_the_past_is_a_duration_or_a_time(run: Any, old_flights: ll.Table) -> None:
+    """Every command that takes `--older-than` takes both."""
+    url = old_flights.url
+    for limit, expired in (("1 d", [1, 2]), ("3 d", []), ("2020-01-01T00:00Z", [])):
+        told = run("expire", url, "--retain-min", 1, "--older-than", limit, "--json").json
+        assert told["snapshots"] == expired, limit
+    for limit in ("2 h", "2020-01-01T00:00Z", 1):
+        for command in (("clean",), ("tag", "expire"), ("consumer", "expire")):
+            words = (command[0], url, *command[1:])
+            assert run(*words, "--older-than", limit).code == 0, (words, limit)
+    for limit, count in (("1 ms", 3), ("2020-01-01T00:00Z", 0), (1, 0)):
+        words = ("partitions", "expire", url, "--strategy", "update-time", "--older-than", limit)
+        assert len(run(*words, "--json").json["partitions"]) == count, limit
+    assert "how long ago: '7 d'" in run("expire", url, "--older-than", "2024-01-01").err
+
+
 def test_invalid_arguments_of_expire(run: Any, old_flights: ll.Table) -> None:
     assert run("expire", old_flights.url, "--older-than", "2024-01-01").code == 2
     wrong = run("expire", old_flights.url, "--retain-max", 1, "--retain-min", 2)

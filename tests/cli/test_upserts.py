@@ -27,7 +27,10 @@ def test_upsert_and_delete(run: Any, orders: str, tmp_path: Path) -> None:
     (tmp_path / "b.jsonl").write_text('{"id": 1, "note": "A", "op": "u"}\n{"id": 3, "op": "d"}\n')
     assert run("upsert", orders, tmp_path / "b.jsonl", "--row-kind", "op").code == 0
     (tmp_path / "keys.csv").write_text("id\n2\n")
-    assert "1 rows of keys to delete" in run("delete", orders, "--keys", tmp_path / "keys.csv").err
+    planned = run("delete", orders, "--keys", tmp_path / "keys.csv")
+    assert "1 rows are to be deleted" in planned.out and "--apply" in planned.err
+    assert ll.open_table(orders).to_arrow().num_rows == 2, "without --apply nothing is deleted"
+    assert "1 rows of keys to delete" in run("delete", orders, "--keys", tmp_path / "keys.csv", "--apply").err
     assert ll.open_table(orders).to_arrow().to_pylist() == [{"id": 1, "note": "A"}]
     assert run("upsert", orders, tmp_path / "a.csv", "--commit-user", "etl", "--identifier", 1, "--json").json[
         "replayed"
@@ -65,11 +68,15 @@ def test_rows_are_deleted_and_updated_by_condition(run: Any, orders: str, tmp_pa
     (tmp_path / "a.csv").write_text("id,note\n1,a\n2,b\n3,c\n")
     assert run("upsert", orders, tmp_path / "a.csv").code == 0
     identity = ("--commit-user", "etl", "--identifier", 1)
-    done = run("update", orders, "--where", "id < 3", "--set", "note = note || '='", *identity, "--json").json
-    assert (done["rows_updated"], done["rows_deleted"], done["replayed"]) == (2, 0, False)
-    assert run("update", orders, "--set", "note = 'x'", *identity, "--json").json["replayed"]
-    told = run("delete", orders, "--where", "note LIKE 'b%' OR id = 3").out
-    assert "2 deleted" in told
+    update = ("update", orders, "--where", "length(note) = id OR id = 2", "--set", "note = note || '='", "--json")
+    assert run(*update, *identity).json == {"applied": False, "rows_updated": 2}
+    assert ll.open_table(orders).snapshots()[-1].id == 1, "without --apply nothing is changed"
+    done = run(*update, *identity, "--apply").json
+    assert (done["applied"], done["rows_updated"], done["rows_deleted"], done["replayed"]) == (True, 2, 0, False)
+    assert run("update", orders, "--set", "note = 'x'", *identity, "--apply", "--json").json["replayed"]
+    delete = ("delete", orders, "--where", "note LIKE 'b%' OR id = 3")
+    assert run(*delete).out.strip() == "2 rows are to be deleted"
+    assert "2 deleted" in run(*delete, "--apply").out
     assert ll.open_table(orders).to_arrow().to_pylist() == [{"id": 1, "note": "a="}]
     refused = run("update", orders, "--set", "nothing = 1", "--json")
     assert refused.code == 2 and "no column 'nothing'" in refused.error["message"]
