@@ -30,7 +30,7 @@ class LakelatchError(Exception):
     code: ClassVar[str] = "lakelatch"
     advice: ClassVar[str] = ""
     sent: bool = True
-    """For a commit: may a snapshot that names its data files have been sent? If not, the files can be deleted (H5)."""
+    """For a commit: may a snapshot that names its data files be there, or still land? If not, the files can be deleted (H5)."""
     newer_schema: bool = False
     """For a commit: was it given up only because the table has a newer schema than its rows were written with?"""
     keys_changed: bool = False

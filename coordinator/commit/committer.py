@@ -392,7 +392,7 @@ class Committer:
                 return self._forgotten(reason, request.commit_user, request.identifier)
             case do.NotCommitted(code=code, reason=reason):
                 error = ERRORS[code](f"not committed to {self.store.url}: {reason}")
-                error.sent = run.sent
+                error.sent = run.sent and driver.state.ledger.unsettled
                 error.keys_changed = run.settler.keys_changed and code == CommitConflict.code
                 error.moved_keys = run.settler.hash_join.moved if code == CommitConflict.code else ()
                 error.newer_schema = run.settler.newest_schema.conflict is not None and code == CommitConflict.code

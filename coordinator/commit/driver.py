@@ -239,5 +239,8 @@ class Driver:
                     self.run.discard(effect, landed=isinstance(self.state.outcome, do.Committed))
                 case _:
                     raise AssertionError(f"{effect!r} cannot follow the conclusion")
-        if not isinstance(self.state.outcome, do.Undecided):
+        outcome = self.state.outcome
+        if isinstance(outcome, do.Committed) and not (outcome.replayed or self.state.ledger.unsettled):
+            self.run.discard_superseded()
+        if not isinstance(outcome, do.Undecided):
             self.journal.conclude()

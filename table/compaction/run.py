@@ -138,7 +138,7 @@ def rewritten_here(rewriter: AnyRewriter) -> Rewrite:
                 for future in futures:
                     future.cancel()
                 done = [f.result() for f in futures if not f.cancelled() and f.exception() is None]
-                _delete(rewriter.store, rewriter.schema, done)
+                _delete(rewriter.store, keys_of(rewriter.schema, done))
                 raise
 
     return rewrite
@@ -234,8 +234,9 @@ class _Run:
         """Commit one batch, without the groups that other commits changed first."""
         sent = False
         while messages:
+            request = self._request(messages)
             try:
-                self.receipts.append(self.committer.commit(self._request(messages)))
+                self.receipts.append(self.committer.commit(request))
                 self.files_before += sum(len(m.compact_before) for m in messages)
                 self.files_after += sum(len(m.compact_after) for m in messages)
                 self.bytes_after += sum(file.file_size for m in messages for file in m.compact_after)
@@ -247,9 +248,12 @@ class _Run:
                 gone = self._gone(messages) if isinstance(error, CommitConflict | TableCorrupt) else []
                 if isinstance(error, CommitConflict):
                     gone = gone or messages
+                if not sent:
+                    theirs = {upload.key for message in messages for upload in message.uploads}
+                    _delete(self.committer.store, [u.key for u in request.uploads if u.key not in theirs])
                 if not gone:
                     if not sent:
-                        _delete(self.committer.store, self.schema, messages)
+                        _delete(self.committer.store, keys_of(self.schema, messages))
                     raise
                 self._give_up(gone, error.message, sent)
                 messages = [m for m in messages if m not in gone]
@@ -291,7 +295,7 @@ class _Run:
 
     def _give_up(self, messages: Sequence[CommitMessage], reason: str, sent: bool) -> None:
         if not sent:
-            _delete(self.committer.store, self.schema, messages)
+            _delete(self.committer.store, keys_of(self.schema, messages))
         for message in messages:
             path = self._codec.path(message.partition)
             self.given_up.append(GivenUp(path, message.bucket, len(message.compact_before), reason))
@@ -312,7 +316,8 @@ def _inputs_of(group: Split) -> CommitMessage:
     return CommitMessage(group.partition, group.bucket, group.total_buckets, compact_before=group.files)
 
 
-def _delete(store: Store, schema: TableSchema, messages: Iterable[CommitMessage]) -> None:
+def _delete(store: Store, keys: Sequence[str]) -> None:
     """Delete files that no snapshot can name. Files that cannot be deleted now become orphans (H5)."""
-    with suppress(StoreUnavailable):
-        delete_located(store, keys_of(schema, messages))
+    if keys:
+        with suppress(StoreUnavailable):
+            delete_located(store, keys)

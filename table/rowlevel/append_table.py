@@ -19,7 +19,6 @@ from operator import or_
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from ...backends.elsewhere import delete_located
 from ...backends.store import Store
@@ -32,9 +31,8 @@ from ...core.errors import StoreUnavailable, Unsupported
 from ...core.expressions.tree import Comparison, Not, Predicate, columns_of, may_be_unknown
 from ...core.metadata.change import Owner
 from ...core.metadata.data_file import ADD, DELETE, IndexEntry, ManifestEntry
-from ...core.metadata.schema import ROW_ID, ROW_SEQUENCE, TableSchema
+from ...core.metadata.schema import TableSchema
 from ...core.metadata.snapshot import Snapshot
-from ...core.paths import TablePaths
 from ...core.places import FileKeys, codec_of
 from ..compaction.bucket_vectors import BucketVectors
 from ..reading.deletion import deleted_rows
@@ -42,11 +40,10 @@ from ..scan.fallback import file_schemas_of
 from ..scan.file_pruning import FilePruner
 from ..scan.plan import ScanPlan, plan_scan
 from ..scan.split import Split
-from ..writing.data_writer import DataFileWriter, FileSettings
-from ..writing.placement import UNAWARE_BUCKET, by_place
-from ..writing.writer import TableWriter, check_writable
+from ..writing.writer import TableWriter, check_writable, keys_of
 from .file_change import FileChange, FileChanger
 from .operation import Operation, distinct
+from .tracked_rows import TrackedRows
 
 THREADS = 4
 """The number of files that are changed at once."""
@@ -216,10 +213,15 @@ class AppendChange:
         """
         keys, self._loose = self._loose, []
         if everything:
-            keys += [key for change, _ in self._known.values() for key in change.written]
+            keys += [key for change, _ in self._known.values() for key in change.keys]
             self._known.clear()
-        with suppress(StoreUnavailable):  # they become orphans
-            delete_located(self.store, keys)
+        _delete(self.store, keys)
+
+    def landed(self, planned: Planned) -> None:
+        """Delete files of earlier plans that the plan which landed does not need."""
+        needed = {*keys_of(self.schema, planned.messages), *(u.key for m in planned.messages for u in m.uploads)}
+        keys = [*self._loose, *(key for change, _ in self._known.values() for key in change.keys)]
+        _delete(self.store, [key for key in keys if key not in needed])
 
     # --------------------------------------------------------------------------------------------------------- files
 
@@ -263,7 +265,7 @@ class AppendChange:
                 still[_owner(split)] = replace(known[0], split=split), known[1]
             else:
                 new.append(split)
-        self._loose += [key for owner, (c, _) in self._known.items() if owner not in still for key in c.written]
+        self._loose += [key for owner, (c, _) in self._known.items() if owner not in still for key in c.keys]
         self._known = still
         yield from [change for change, _ in still.values()]
         if not new:
@@ -275,7 +277,7 @@ class AppendChange:
             if kept_bytes <= KEPT_BYTES:
                 self._known[_owner(change.split)] = change, self._deleted(change.split)
             else:
-                self._loose += change.written
+                self._loose += change.keys
             yield change
 
     def _deleted(self, split: Split) -> Any:
@@ -286,7 +288,7 @@ class AppendChange:
     def _written(self, found: Iterable[FileChange]) -> tuple[list[FileChange], list[CommitMessage], int]:
         """The changes of files; the files of new rows, and of updated ones that leave theirs; how many rows are new."""
         writer = TableWriter(self.store, self.schema, str(uuid.uuid4()), travelling=True)
-        tracked = _TrackedRows(self.store, self.schema) if self.schema.options.get(opt.ROW_TRACKING) else None
+        tracked = TrackedRows(self.store, self.schema) if self.schema.options.get(opt.ROW_TRACKING) else None
         changes, met = list[FileChange](), [np.zeros(0, np.int64)]
         try:
             for change in found:
@@ -303,10 +305,7 @@ class AppendChange:
             if tracked is not None:
                 tracked.abort()
             raise
-        keys, travelling = FileKeys(self.schema), {u.key for m in messages for u in m.uploads}
-        for message in messages:
-            for entry in entries_of([message]):
-                self._loose += [key for key in keys.data(entry) if key not in travelling]
+        self._loose += keys_of(self.schema, messages)
         return changes, messages, 0 if inserted is None else inserted.num_rows
 
     def _changes_of_files(
@@ -320,6 +319,7 @@ class AppendChange:
         for (partition, bucket), here in places.items():
             replaced = [c for c in here if c.is_gone or c.is_rewritten]
             vectors, uploads = self._vectors((partition, bucket), here, index)
+            self._loose += [upload.key for upload in uploads]
             yield CommitMessage(
                 partition,
                 bucket,
@@ -353,41 +353,11 @@ class AppendChange:
         return entries, uploads
 
 
-class _TrackedRows:
-    """Writes updated rows with their row ids, which are stored as a column."""
-
-    def __init__(self, store: Store, schema: TableSchema) -> None:
-        self._store, self._schema = store, schema
-        self._settings = FileSettings.of(schema, (*schema.fields, ROW_ID, ROW_SEQUENCE))
-        self._codec = codec_of(schema)
-        self._paths = TablePaths(data_directory=schema.options.get(opt.DATA_FILE_DIRECTORY))
-        self._job = f"{schema.options.get(opt.DATA_FILE_PREFIX)}{uuid.uuid4()}"
-        self._writers: dict[bytes, DataFileWriter] = {}
-
-    def write_batch(self, batch: pa.RecordBatch) -> None:
-        for (partition, bucket), part in by_place(self._codec, batch, None):
-            if partition not in self._writers:
-                folder = self._paths.bucket_dir(self._codec.path(partition), bucket)
-                stem = f"{self._job}-{len(self._writers)}"
-                self._writers[partition] = DataFileWriter(self._store, self._settings, folder, stem, travelling=True)
-            self._writers[partition].write(part)
-
-    def finish(self) -> Iterator[CommitMessage]:
-        for partition, writer in self._writers.items():
-            writer.finish()
-            yield CommitMessage(
-                partition,
-                UNAWARE_BUCKET,
-                self._schema.bucket,
-                new_files=tuple(writer.files),
-                uploads=tuple(writer.uploads),
-            )
-
-    def abort(self) -> None:
-        for writer in self._writers.values():
-            writer.abort()
+def _delete(store: Store, keys: Sequence[str]) -> None:
+    """Delete files that no snapshot can name. Those that cannot be deleted now become orphans."""
+    if keys:
         with suppress(StoreUnavailable):
-            delete_located(self._store, [key for w in self._writers.values() for key in w.written_keys])
+            delete_located(store, keys)
 
 
 def _entry(split: Split) -> ManifestEntry:

@@ -137,6 +137,8 @@ class EvolvingChange:
     def discard(self, everything: bool) -> None:
         """Delete the files of the last plan, which was not committed."""
         messages, self._messages = self._messages, []
-        travelling = {upload.key for m in messages for upload in m.uploads}
         with suppress(StoreUnavailable):  # they become orphans
-            delete_located(self.store, [k for k in keys_of(self.schema, messages) if k not in travelling])
+            delete_located(self.store, keys_of(self.schema, messages))
+
+    def landed(self, planned: Planned) -> None:
+        """Each plan writes its own files, so that nothing is left of earlier ones."""

@@ -68,6 +68,11 @@ class FileChange:
     def changes(self) -> bool:
         return bool(self.deleted or self.updated)
 
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The keys of all new files, in the store or on their way with a commit."""
+        return (*self.written, *(upload.key for upload in self.uploads))
+
 
 @dataclass(frozen=True)
 class FileChanger:

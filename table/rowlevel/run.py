@@ -114,6 +114,8 @@ def change_rows(
                 change.discard(everything=True)
             raise
         else:
+            if not retrying.sent and not receipt.replayed:
+                change.landed(planned)
             return counted(receipt, planned.counts, retrying.plans)
 
 

@@ -303,13 +303,13 @@ class Transaction:
             self._abandon()
             raise
         try:
-            self._receipt, messages = self._committed(messages)
+            self._receipt, committed = self._committed(messages)
         except LakelatchError as error:
             if not error.sent:
-                self._abandon()
+                self._abandon(messages)
             raise
         if self._tell_written is not None and self._rows.has_any and not self._receipt.replayed:
-            self._tell_written(frozenset((m.partition, m.bucket) for m in messages if m.new_files))
+            self._tell_written(frozenset((m.partition, m.bucket) for m in committed if m.new_files))
 
     def _committed(self, messages: list[CommitMessage]) -> tuple[Receipt, list[CommitMessage]]:
         """Commit. Keys that others have put into other dynamic buckets are written there first, as often as races may be lost.
@@ -317,10 +317,13 @@ class Transaction:
         Returns:
             The receipt, and what was committed.
         """
-        sent, policy, began = False, RetryPolicy.from_options(self._schema.options), time.monotonic()
+        before, sent, policy, began = messages, False, RetryPolicy.from_options(self._schema.options), time.monotonic()
         for turn in itertools.count(1):
             try:
-                return self._committer.commit(self._request(messages)), messages
+                receipt = self._committer.commit(self._request(messages))
+                if self._moved and not (sent or receipt.replayed):
+                    self._delete([*before, *self._moved], but=messages)
+                return receipt, messages
             except CommitConflict as error:
                 sent = error.sent = sent or error.sent
                 if not error.moved_keys or self._lookups is None:
@@ -371,10 +374,15 @@ class Transaction:
             in_order=self._in_order,
         )
 
-    def _abandon(self) -> None:
-        """Delete the files, but only if no snapshot that names them can have been sent (H5)."""
+    def _abandon(self, messages: list[CommitMessage] | None = None) -> None:
+        """Delete the files, but only if no snapshot that names them can be there, or can still land (H5)."""
         self._rows.abandon()
-        written = [*self._given, *self._moved]
-        if written:
-            with suppress(StoreUnavailable):  # the files become orphans; the first error is reported
-                delete_located(self._store, keys_of(self._schema, written))
+        self._delete([*(messages or ()), *self._given, *self._moved])
+
+    def _delete(self, messages: list[CommitMessage], *, but: list[CommitMessage] | None = None) -> None:
+        """Delete the files of messages, but those that others name. What cannot be deleted becomes an orphan."""
+        needed = set(keys_of(self._schema, but or ()))
+        keys = [key for key in dict.fromkeys(keys_of(self._schema, messages)) if key not in needed]
+        if keys:
+            with suppress(StoreUnavailable):  # the first error is reported
+                delete_located(self._store, keys)

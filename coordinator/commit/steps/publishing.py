@@ -6,6 +6,7 @@ Invariant: the bytes of a snapshot are built once per attempt and never change b
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 
 from ....backends.deadline import answered_within
@@ -234,9 +235,24 @@ class Publishing(RunState):
         try:
             data = [] if self.sent else [u.key for u in (*self.request.uploads, *self.settler.request.uploads)]
             names = [self.timeline.paths.written(name) for name in effect.names]
-            self.store.delete_many([*names, *data, *(self.settler.key_rules.superseded if landed else ())])
+            self.store.delete_many([*names, *data, *self._left_over(landed=landed)])
         except LakelatchError:
             return
+
+    def discard_superseded(self) -> None:
+        """Delete the files in whose place others were made and have landed, best effort: no snapshot can name them any more."""
+        if left := self._left_over(landed=True):
+            with suppress(LakelatchError):
+                self.store.delete_many(left)
+
+    def _left_over(self, *, landed: bool) -> list[str]:
+        """The files of attempts that were refused, as far as the commit made them itself; each is told once."""
+        rules, made = self.settler.key_rules, self.index_files
+        settled = self.attempt.settled if self.attempt is not None else None
+        needed = {file.key for file in settled.new_index_files} if landed and settled is not None else set()
+        superseded = rules.superseded if landed else []  # else its caller knows them, and decides
+        rules.superseded, self.index_files = ([] if landed else rules.superseded), []
+        return [*superseded, *(key for key in made if key not in needed)]
 
     def remove_intents(self, effect: do.RemoveIntents) -> None:
         """Delete this commit's intents, best effort."""

@@ -85,6 +85,7 @@ class RunState:
         settler: turns the request into entries on a base.
         tried: every snapshot that was sent, or may be sent by another process that finds it in the journal.
         lost: the snapshots that won the races which this commit lost.
+        index_files: the keys of the index files that its attempts have made, each on its own base.
         ahead: the newest snapshot when this commit was found in one of another; its manifests were not read.
     """
 
@@ -99,6 +100,7 @@ class RunState:
     merges: Merges = field(init=False)
     tried: list[ev.SnapshotPrepared] = field(default_factory=list)
     lost: list[Snapshot] = field(default_factory=list)
+    index_files: list[str] = field(default_factory=list)
     ahead: Base | None = None
 
     def __post_init__(self) -> None:

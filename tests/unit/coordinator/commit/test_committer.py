@@ -273,11 +273,11 @@ def test_a_conflict_before_a_send_says_that_nothing_was_sent() -> None:
     assert (error.sent, error.keys_changed, error.newer_schema, error.moved_keys) == (False, False, False, ())
 
 
-def test_a_lost_race_says_that_its_files_were_sent() -> None:
+def test_a_lost_race_says_that_no_snapshot_can_name_its_files_any_more() -> None:
     world = World(commit__max_retries="0")
     world.inner.before = [lambda: world.append("a1", by=world.other)]
     error = failed(world, RetriesExhausted, world.request("a2"))
-    assert error.sent
+    assert not error.sent
     assert world.ids() == [1]
 
 
