@@ -13,6 +13,7 @@ from typing import Any
 from ..core.errors import InvalidArgument
 from .arguments import Commands, add_branch, add_command, open_store_of, storage_options_of
 from .exit_codes import OK, PROBLEMS, UNAVAILABLE
+from .journals import journal_lines
 from .output import Output
 
 DEFAULT_ROUNDS = 20
@@ -35,6 +36,11 @@ def register(commands: Commands) -> None:
     depth.add_argument(
         "--deep", action="store_true", help="also read every row, and compute counts, bounds and checksums anew"
     )
+    parser.add_argument(
+        "--journal",
+        metavar="PATH",
+        help="the snapshots that it reports as landed must be there (default: that of `write`)",
+    )
     about = (
         "Check a store and the table in it. Reports permissions, whether the store creates files atomically, whether listings"
         " are up to date, latency and the commits per minute to expect, clock skew, and whether the table's history is intact."
@@ -56,7 +62,9 @@ def verify(args: argparse.Namespace, output: Output) -> int:
 
     store = open_store_of(args)
     which: Any = "all" if args.all else args.snapshot
-    found = verify_store(store, branch=args.branch, snapshots=which, data="deep" if args.deep else args.data)
+    depth: Any = "deep" if args.deep else args.data
+    lines = journal_lines(args.journal)
+    found = verify_store(store, branch=args.branch, snapshots=which, data=depth, journal=lines)
     errors = sum(finding.severity == "error" for finding in found)
     if output.as_json:
         output.record(

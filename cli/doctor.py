@@ -309,9 +309,14 @@ def _history(store: Store, branch: str) -> Check:
     from ..coordinator.history.timeline import Timeline
     from ..table.verify.finding import Findings
     from ..table.verify.history import check_hints, lineage_findings
+    from ..table.verify.journals import check_commits
+    from .journals import journal_lines
 
     timeline = Timeline(store, TablePaths(branch))
     snapshots, found = lineage_findings(timeline)
+    of_journal, by_id = Findings(), {snapshot.id: snapshot for snapshot in snapshots}
+    check_commits(timeline, list(by_id), by_id, journal_lines(None), of_journal)
+    found += of_journal
     hints = Findings()
     check_hints(timeline, timeline.snapshot_ids(), hints)
     problems = [*found, *hints]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 JOURNAL = "LAKELATCH_JOURNAL"
 """The environment variable that names a journal for every command."""
@@ -17,6 +18,23 @@ def default_journal() -> Path:
     """Where `write` keeps its journal by default: in the user's state folder."""
     state = os.environ.get("XDG_STATE_HOME") or str(Path.home() / ".local" / "state")
     return Path(state) / "lakelatch" / "journal.jsonl"
+
+
+def journal_lines(argument: str | None) -> list[Any]:
+    """The lines of the journal that is meant; none where there is no such file, unless it was named.
+
+    Raises:
+        InvalidArgument: the journal that was named does not exist.
+    """
+    from ..coordinator.journal.file_journal import FileJournal
+    from ..core.errors import InvalidArgument
+
+    path = journal_path(argument)
+    if path.is_file():
+        return list(FileJournal(path).lines())
+    if argument is not None:
+        raise InvalidArgument(f"there is no journal {path}")
+    return []
 
 
 def journal_path(argument: str | None) -> Path:

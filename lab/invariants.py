@@ -83,11 +83,9 @@ def violations(objects: Objects, reading: Reading, told: Iterable[Told], context
         if line.outcome == "committed" and not (undone or line.commit in context.gone):
             found += _acknowledged(line, seen, past, context)
             found += _not_as_told(line, reading, context)
-        # A fork whose name was overwritten by a writer without a lock stays the top: no other reader can recognise it.
-        renamed_over = line.detail == "fenced" and context.foreign
         visible = any(row in seen for row in line.added) or (not line.added and line.commit in landed)
         visible = line.commit in landed if context.keyed else visible
-        if line.outcome == "not committed" and visible and not renamed_over:
+        if line.outcome == "not committed" and visible:
             found.append(
                 Violation(
                     "G2", f"{line.commit} was reported as not committed ({line.detail}), but its rows are in the table"

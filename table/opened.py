@@ -6,7 +6,7 @@ Invariant: a table that is pinned to a snapshot commits nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ..core import options as opt
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ..coordinator.commit.request import Grouping, Isolation
     from ..coordinator.history.last_seen import LastSeen
     from ..coordinator.history.timeline import Timeline
-    from ..coordinator.journal.lines import Journal
+    from ..coordinator.journal.lines import Damage, Entry, Journal
     from ..core.metadata.data_file import PartitionBucket
     from ..core.metadata.schema import TableSchema
     from ..core.metadata.snapshot import Snapshot
@@ -209,6 +209,20 @@ class OpenTable:
         timeline = Timeline(self.store, paths, first_schema=self._first_schema)
         committer.afterwards(self._afterwards(timeline, schema))
         return committer
+
+    def _journal_lines(self) -> Sequence[Entry | Damage]:
+        """What the table's journal holds, of this process alone if it is kept in memory."""
+        from ..coordinator.journal.lines import MemoryJournal
+        from ..coordinator.journal.object_journal import journal_of, open_journal
+        from ..coordinator.journal.shared_journal import SharedJournal
+
+        if self._committer is not None:
+            journal = self._committer.journal
+        else:
+            journal = open_journal(self._journal or journal_of(self._schema.options, self.store), self.store)
+        if isinstance(journal, SharedJournal):
+            return journal.lines()
+        return journal.entries() if isinstance(journal, MemoryJournal) else ()
 
     def _afterwards(self, timeline: Timeline, schema: TableSchema) -> list[Callable[[], object]]:
         """The work that the table's options ask for after each commit, in order. It runs when the caller has the receipt."""

@@ -137,7 +137,7 @@ class Table(
 
         All schemas, snapshots, tags and hints are read, and the lineage of the snapshots is checked. For the chosen
         snapshots, verify also checks that every manifest list, manifest, index manifest and data file exists, and that the
-        counts in the metadata agree.
+        counts in the metadata agree. The snapshots that this table's journal reports as landed must be there.
 
         Args:
             snapshots: ids; "all" for every snapshot and tag; None for the newest snapshot (or the one chosen with `at`)
@@ -152,7 +152,8 @@ class Table(
 
         if snapshots is None and self.pinned is not None:
             snapshots = [self.pinned.id]
-        return verify_store(self.store, branch=self.paths.branch, snapshots=snapshots, data=data)
+        lines = self._journal_lines()
+        return verify_store(self.store, branch=self.paths.branch, snapshots=snapshots, data=data, journal=lines)
 
     # --------------------------------------------------------------------------------------------------- time travel
 

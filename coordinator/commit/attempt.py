@@ -26,7 +26,7 @@ from ...core.metadata.snapshot import BATCH_IDENTIFIER, WRITER, Snapshot
 from ...core.options import TableOptions
 from ...core.paths import TablePaths
 from ...core.version import __version__
-from ..history.lost import ATTEMPTS_PROPERTY
+from ..history.lost import ATTEMPTS_PROPERTY, replaced_property
 from ..history.timeline import BASE_PROPERTY
 from ..identities.memory import IDENTIFIERS_PROPERTY, Memory, name_of
 from ..intents.carried import CARRIES_PROPERTY, Carried, to_property
@@ -214,11 +214,13 @@ def build_snapshot(
     writer_id: str,
     now_ms: int,
     named_as: str = "",
+    replaced: Sequence[tuple[Snapshot, Snapshot]] = (),
 ) -> Snapshot:
     """Build the snapshot of an attempt, with everything that it inherits from the base (format/commit §2).
 
     Args:
         named_as: the id of the commit, if the snapshot has to list everybody whom it carries.
+        replaced: snapshots that were known, each with the one that has taken its name since.
     """
     delta_list, changelog = delta.list, delta.changelog
     own_rows = sum(e.file.row_count if e.kind == ADD else -e.file.row_count for e in entries)
@@ -251,6 +253,7 @@ def build_snapshot(
             WRITER_PROPERTY: writer_id,
             **_our_properties(request, base, memory, lost, schema_id),
             **carries,
+            **replaced_property(replaced),
         },
         next_row_id=next_row_id,
         operation=request.remarks.operation,

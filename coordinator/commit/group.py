@@ -19,7 +19,7 @@ from ...core.metadata.data_file import ADD, NO_BUCKETS
 from ...core.metadata.schema import TableSchema
 from ...core.metadata.snapshot import Snapshot
 from ..history.base import SHORTEST_AGE_MS, Base
-from ..history.lineage import Standing, Untold, lineage_of
+from ..history.lineage import Fork, Standing, Untold, lineage_of
 from ..history.timeline import Timeline, base_of
 from ..identities.memory import name_of
 from ..intents import shelf
@@ -206,7 +206,9 @@ class Group:
             self.around.sleep(backoff_s(effect.look))
         aged = base.ref != base_of(self.aboard) or self.around.now_ms - base.seen_ms > SHORTEST_AGE_MS
         found = lineage_of(timeline, self.aboard, aged=aged)
-        return ev.LineageVerified() if isinstance(found, Standing) else ev.LineageUnread(found.reason)
+        if isinstance(found, Standing) or (isinstance(found, Fork) and found.survives):
+            return ev.LineageVerified()
+        return ev.LineageUnread(found.reason)
 
     def found_in(self, snapshot: SnapshotRef, timeline: Timeline) -> None:
         """The commit landed in this snapshot, as was found out later: a receipt that names its leader is worth one request."""

@@ -43,10 +43,17 @@ class Standing:
 
 @dataclass(frozen=True, slots=True)
 class Fork:
-    """It is this writer's snapshot, but not part of the history. `code` is the error class: fenced, or on another table."""
+    """It is this writer's snapshot, but was not built on the history.
+
+    Attributes:
+        code: the error class: fenced, or on another table.
+        survives: it is part of the history all the same, because another snapshot has taken the place of the one that it was
+            built on, below it. Every reader sees it, and its rows.
+    """
 
     reason: str
     code: str = FENCED
+    survives: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,13 +207,14 @@ def check_lineage(timeline: Timeline, tried: ev.SnapshotPrepared, *, aged: bool 
         ids, other_table = timeline.both(timeline.snapshot_ids, lambda: _another_table(timeline))
         if other_table is not None:
             return Fork(other_table, ANOTHER_TABLE)
-        if state is BaseIs.REPLACED and base is not None:
-            return Fork(f"snapshot {base.id}, on which snapshot {ours.id} was built, was replaced by another")
         if ours.id not in ids:
             return Untold(f"the listing does not show snapshot {ours.id} yet, though it landed")
         history = timeline.history(ids)
         if isinstance(history, Gap):
             return Untold(history.reason)
+        if state is BaseIs.REPLACED and base is not None:
+            reason = f"snapshot {base.id}, on which snapshot {ours.id} was built, was replaced by another"
+            return Fork(reason, survives=ours.id in history and ref_of(timeline.find(ours.id)) == ours)
         if ours.id not in history and ref_of(timeline.find(ours.id)) != ours:
             return Untold(
                 f"the name of snapshot {ours.id} lies below the history, and holds another snapshot or none by now"
@@ -227,7 +235,12 @@ def lineage_of(timeline: Timeline, snapshot: Snapshot, *, aged: bool = True) -> 
 
 def stands(timeline: Timeline, snapshot: Snapshot) -> bool:
     """Whether a snapshot that was found under its name is proven to be part of the history."""
-    return isinstance(lineage_of(timeline, snapshot), Standing)
+    return is_read(lineage_of(timeline, snapshot))
+
+
+def is_read(found: Landing) -> bool:
+    """Whether every reader sees a snapshot as part of the history."""
+    return isinstance(found, Standing) or (isinstance(found, Fork) and found.survives)
 
 
 def refuse_fork(timeline: Timeline, snapshot: Snapshot | None) -> None:
@@ -237,7 +250,7 @@ def refuse_fork(timeline: Timeline, snapshot: Snapshot | None) -> None:
         StoreUnavailable: it is a fork; the next look finds the history.
     """
     found = check_lineage(timeline, _as_prepared(snapshot)) if snapshot is not None else None
-    if isinstance(found, Fork):
+    if isinstance(found, Fork) and not found.survives:
         raise StoreUnavailable(f"the snapshot that was just read is not part of the history: {found.reason}")
 
 

@@ -1,10 +1,12 @@
-"""What a snapshot says of the attempts that its commit lost.
+"""What a snapshot says of the attempts that its commit lost, and of snapshots whose names another writer took.
 
-Owns: the property with the list of them, and reading it. Must not know: how an attempt is made.
+Owns: the properties with the lists of them, and reading them. Must not know: how an attempt is made.
 """
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
 from typing import Any
 
 from ...core.errors import TableCorrupt
@@ -13,6 +15,29 @@ from ...core.metadata.snapshot import Snapshot
 
 ATTEMPTS_PROPERTY = "lakelatch.attempts"
 """JSON list, one object per lost attempt: the id, the winner's identity and commit user."""
+
+
+REPLACED_PROPERTY = "lakelatch.replaced"
+"""JSON list, one object per snapshot that this commit's process knew, and that another writer has renamed over or rolled back
+since: its id, identity and commit user, and the identity of the snapshot that has its name now."""
+
+
+def replaced_property(found: Sequence[tuple[Snapshot, Snapshot]]) -> dict[str, str]:
+    """The property for snapshots and those that took their names; none where there are none."""
+    told = [{"id": s.id, "identity": s.identity, "user": s.commit_user, "by": by.identity} for s, by in found]
+    return {REPLACED_PROPERTY: json.dumps(told, separators=(",", ":"), ensure_ascii=False)} if told else {}
+
+
+def replaced_before(snapshot: Snapshot) -> list[dict[str, Any]]:
+    """The snapshots that were replaced below a snapshot, as its commit found out.
+
+    Returns:
+        `id`, `identity` and `user` of each, and `by`, the identity of the one that has its name.
+
+    Raises:
+        TableCorrupt: the record is garbled; names the property.
+    """
+    return _listed(snapshot, REPLACED_PROPERTY, ("id", "identity", "user", "by"))
 
 
 def lost_attempts(snapshot: Snapshot) -> list[dict[str, Any]]:
@@ -25,8 +50,12 @@ def lost_attempts(snapshot: Snapshot) -> list[dict[str, Any]]:
     Raises:
         TableCorrupt: the record is garbled; names the property.
     """
-    text = snapshot.own_properties.get(ATTEMPTS_PROPERTY, "[]")
+    return _listed(snapshot, ATTEMPTS_PROPERTY, ("id", "to", "by"))
+
+
+def _listed(snapshot: Snapshot, name: str, keys: Sequence[str]) -> list[dict[str, Any]]:
+    text = snapshot.own_properties.get(name, "[]")
     try:
-        return [{key: attempt[key] for key in ("id", "to", "by")} for attempt in parse_json(text)]
+        return [{key: one[key] for key in keys} for one in parse_json(text)]
     except (ValueError, TypeError, KeyError) as error:
-        raise TableCorrupt(f"snapshot-{snapshot.id}: property '{ATTEMPTS_PROPERTY}' is garbled: {error!r}") from error
+        raise TableCorrupt(f"snapshot-{snapshot.id}: property '{name}' is garbled: {error!r}") from error

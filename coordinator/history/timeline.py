@@ -54,10 +54,12 @@ class Latest:
         snapshot: None for a table without one.
         unhinted: the oldest id of the history (1 for a table without a snapshot), where the hint EARLIEST is missing and should
             be written; None where it exists.
+        instead: what holds the name of the snapshot that was seen before, if it is another one by now.
     """
 
     snapshot: Snapshot | None
     unhinted: int | None = None
+    instead: Snapshot | None = None
 
 
 class Timeline(Schemas):
@@ -154,16 +156,18 @@ class Timeline(Schemas):
             found = [answer.result() for answer in asked]
             for check in checked:
                 check.result()
+        again = found[0] if found and not just_read else None
+        instead = again if again is not None and ref_of(again) != ref_of(seen) else None
         near = {s.id: s for s in (seen if just_read else None, *found) if s is not None}
         ids = self._ids_among(names)
         if near and max(near) > max(ids, default=0):
             top, begin = self._walk_on(near[max(near)]), min([*ids, *near])
-            return Latest(top, None if _EARLIEST in names else begin)
+            return Latest(top, None if _EARLIEST in names else begin, instead)
         history = self._decided(ids)
         newest = near.get(history[-1]) if history else None
         if newest is None:
             newest = self._top_snapshot(history[-1] if history else 0)
-        return Latest(newest, None if _EARLIEST in names else history.start if history else 1)
+        return Latest(newest, None if _EARLIEST in names else history.start if history else 1, instead)
 
     def _top_snapshot(self, top: int) -> Snapshot | None:
         """The newest snapshot of a listing; if it was rolled back since, list again."""

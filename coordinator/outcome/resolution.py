@@ -28,6 +28,7 @@ from ..history.lineage import (
     Standing,
     Untold,
     did_it_land,
+    is_read,
     lineage_of,
     refuse_fork,
     stands,
@@ -108,7 +109,7 @@ def find_out(case: Case, timeline: Timeline, *, send: bool = True) -> Resolution
 
 def _found_out(case: Case, timeline: Timeline, send: bool) -> Resolution:
     seen = [_at_name(timeline, tried) for tried in case.tried]
-    landed = next((do.Committed(t.snapshot, False) for t, s in _pairs(case, seen) if isinstance(s, Standing)), None)
+    landed = next((do.Committed(t.snapshot, False) for t, s in _pairs(case, seen) if is_read(s)), None)
     fate = look_for(case.window, timeline.latest(), timeline) if landed is None and case.window is not None else None
     if isinstance(fate, Aboard):
         return Resolution(_as_rider(fate.snapshot, timeline))
@@ -146,7 +147,7 @@ def _as_rider(snapshot: Snapshot, timeline: Timeline) -> Outcome:
     """Another's snapshot carries the commit: it is committed if that snapshot stands (H6)."""
     ref = SnapshotRef(snapshot.id, snapshot.identity)
     found = lineage_of(timeline, snapshot)
-    if isinstance(found, Standing):
+    if isinstance(found, Standing) or is_read(found):
         return do.Committed(ref, False)
     return do.Undecided(ref, f"snapshot {ref.id} carries it, but may not be part of the history: {found.reason}")
 
@@ -175,7 +176,7 @@ def _at_name(timeline: Timeline, tried: ev.SnapshotPrepared) -> Landing:
 
 def _outcome(ours: SnapshotRef, seen: Landing) -> Outcome:
     match seen:
-        case Standing():
+        case Standing() | Fork(survives=True):
             return do.Committed(ours, False)
         case Fork(reason=reason, code=code):
             return do.NotCommitted(code, reason)
@@ -205,7 +206,7 @@ def _send_again(case: Case, timeline: Timeline) -> Resolution:
         )
     timeline.store.put_if_absent(timeline.paths.snapshot(last.snapshot.id), last.text.encode())
     seen = _at_name(timeline, last)
-    return Resolution(_outcome(last.snapshot, seen), finished=isinstance(seen, Standing))
+    return Resolution(_outcome(last.snapshot, seen), finished=is_read(seen))
 
 
 def _gone(timeline: Timeline, tried: ev.SnapshotPrepared, schema: TableSchema | None) -> list[str]:

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ...backends.store import ObjectNotFound
+from ...coordinator.history.lost import REPLACED_PROPERTY, replaced_before
 from ...coordinator.history.timeline import BASE_PROPERTY, Timeline, base_of, contiguous_runs
 from ...core.metadata.schema import SCHEMA_VERSION, TableSchema, parse_schema
 from ...core.metadata.snapshot import OPERATIONS, Snapshot, parse_snapshot
@@ -127,6 +128,7 @@ def check_lineage(timeline: Timeline, ids: Sequence[int], snapshots: dict[int, S
     for snapshot_id, snapshot in snapshots.items():
         before = snapshots.get(snapshot_id - 1)
         _check_base(timeline.paths.snapshot(snapshot_id), snapshot, before, findings)
+        _check_replaced(timeline.paths.snapshot(snapshot_id), snapshot, findings)
         if before is not None:
             _check_succession(timeline.paths.snapshot(snapshot_id), before, snapshot, findings)
 
@@ -143,6 +145,17 @@ def _check_base(key: str, snapshot: Snapshot, before: Snapshot | None, findings:
             BASE_PROPERTY,
             f"was built on snapshot {base.id} of identity {base.identity}; another writer has replaced that one by"
             f" {before.identity} ({before.commit_user})",
+        )
+
+
+def _check_replaced(key: str, snapshot: Snapshot, findings: Findings) -> None:
+    """A commit may have noticed that a snapshot that its process knew was renamed over, where no base tells it any more."""
+    for one in findings.attempt(key, lambda: replaced_before(snapshot)) or ():
+        findings.error(
+            key,
+            REPLACED_PROPERTY,
+            f"snapshot {one['id']} of identity {one['identity']} ({one['user']}) was committed, and replaced by {one['by']}:"
+            " its rows are missing; run its job again",
         )
 
 

@@ -15,6 +15,7 @@ from ...backends.store import ObjectNotFound, Store
 from ...coordinator.branches.claim import claim_key, claim_of
 from ...coordinator.commit.key_files import two_index_files
 from ...coordinator.history.timeline import Timeline
+from ...coordinator.journal.lines import Damage, Entry
 from ...core.errors import InvalidArgument, TableCorrupt, TableNotFound
 from ...core.metadata.snapshot import Snapshot
 from ...core.paths import DEFAULT_BRANCH, TablePaths
@@ -23,6 +24,7 @@ from .files import FileCheck
 from .finding import Finding, Findings
 from .history import Roots, check_hints, check_lineage, read_roots
 from .identities import check_identities
+from .journals import check_commits
 from .runs import check_runs
 from .state import StateCheck
 
@@ -32,7 +34,12 @@ Depth = bool | Literal["deep"]
 
 
 def verify_store(
-    store: Store, *, branch: str = DEFAULT_BRANCH, snapshots: Which = None, data: Depth = False
+    store: Store,
+    *,
+    branch: str = DEFAULT_BRANCH,
+    snapshots: Which = None,
+    data: Depth = False,
+    journal: Iterable[Entry | Damage] = (),
 ) -> list[Finding]:
     """Check a table, which may be too damaged to be opened.
 
@@ -40,6 +47,7 @@ def verify_store(
         store: bound to the table's root.
         branch: the branch whose history is checked.
         snapshots, data: as for `Table.verify`.
+        journal: the lines of a journal, whose commits must be there.
 
     Returns:
         The findings, empty for a sound table. Severity "error" means that rows are lost, wrong or unreadable.
@@ -58,6 +66,7 @@ def verify_store(
             raise TableNotFound(f"there is no table at {store.url}")
         findings.error(timeline.paths.schema(0), "", "is missing: there are snapshots, but no schema")
     check_lineage(timeline, roots.snapshot_ids, roots.snapshots, findings)
+    check_commits(timeline, roots.snapshot_ids, roots.snapshots, journal, findings)
     check_hints(timeline, roots.snapshot_ids, findings)
     _check_states(timeline, roots, _chosen(timeline, roots, snapshots, findings), data, findings)
     return list(findings)

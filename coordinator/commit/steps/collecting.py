@@ -5,6 +5,7 @@ Owns: `Collecting`. Must not know: how a request is settled on a base (`settling
 
 from __future__ import annotations
 
+import logging
 from dataclasses import replace
 
 from ....core.errors import LakelatchError, StoreUnavailable
@@ -27,6 +28,7 @@ from ..layout import layout_conflict
 from ..rider import Rider
 from .state import NOTHING_REMEMBERED, Attempt, RunState
 
+_LOG = logging.getLogger("lakelatch")
 JUST_READ_MS = 500
 """A winner that was asked for so lately counts as the newest snapshot for a commit that rides: its next look would come a round
 trip later, and whoever carries it meanwhile is found by the look after that."""
@@ -98,6 +100,7 @@ class Collecting(RunState):
         just_read = won and is_new and is_near and self.group.allowed
         look = Latest(seen) if just_read else self.timeline.look(seen, just_read=won)
         latest = look.snapshot
+        self._compare(seen, look)
         fate = self.group.fate(latest, self.timeline)
         if isinstance(fate, Aboard):
             self.ahead = Base(latest, (), schema_id, now_ms, look.unhinted, unread=True)
@@ -116,6 +119,27 @@ class Collecting(RunState):
             return Base(latest, (), schema_id, now_ms, look.unhinted, unread=True)  # another may carry it
         manifests = self.timeline.manifests(latest) if latest else ()
         return Base(latest, manifests, schema_id, now_ms, look.unhinted)
+
+    def _compare(self, seen: Snapshot | None, look: Latest) -> None:
+        """Take note if another writer has renamed over the snapshot that this process knew, whose rows are then gone.
+
+        Only engines without an atomic create do. Where one of them has won the race, or the winner was built on another base,
+        that snapshot is read again.
+        """
+        known = self._known.snapshot if self._known is not None else None
+        if known is None or not known.own_properties:
+            return
+        instead = look.instead if seen is known else None
+        if instead is None and seen is not None and seen.id == known.id + 1 and base_of(seen) != ref_of(known):
+            there = self.timeline.find(known.id)
+            instead = there if ref_of(there) != ref_of(known) else None
+        if instead is not None and all(known is not before for before, _ in self.replaced):
+            self.replaced.append((known, instead))
+            _LOG.warning(
+                "snapshot %s of '%s' was committed, and another writer (%s) has put its own in its place: its rows are gone;"
+                " run its job again, under the same identity",
+                known.id, known.commit_user, instead.commit_user,
+            )  # fmt: skip
 
     def _won_on(self, winner: Snapshot) -> bool:
         """Whether the winner of the last race was built on the beaten attempt's base, and so belongs to the same table."""

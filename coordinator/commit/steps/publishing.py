@@ -6,6 +6,7 @@ Invariant: the bytes of a snapshot are built once per attempt and never change b
 
 from __future__ import annotations
 
+import logging
 from contextlib import suppress
 from dataclasses import replace
 
@@ -46,6 +47,7 @@ HINT_PAUSE = 10.0
 """Between two looks for the snapshot that a hint names it waits so many times as long as the hint took …"""
 LONGEST_HINT_PAUSE_S = 0.5
 """… and no longer than this."""
+_LOG = logging.getLogger("lakelatch")
 
 
 class Publishing(RunState):
@@ -84,6 +86,7 @@ class Publishing(RunState):
             writer_id=self.knows.writer_id.get(),
             now_ms=self.around.wall_ms,
             named_as=self.group.commit if self.group.asked or self.group.riders else "",
+            replaced=self.replaced,
         )
 
     def publish(self, effect: do.Publish) -> Event:
@@ -157,6 +160,11 @@ class Publishing(RunState):
                 return ev.LineageVerified()
             case Untold(reason=reason):
                 return ev.LineageUnread(reason)
+            case Fork(survives=True, reason=reason):
+                _LOG.warning(
+                    "%s; the rows of snapshot %s are read, and those of the other are not", reason, tried.snapshot.id
+                )
+                return ev.LineageVerified()
             case Fork(reason=reason, code="fenced"):
                 return ev.LineageBroken(reason)
             case Fork(reason=reason) if effect.look == 1:

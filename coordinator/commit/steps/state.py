@@ -87,6 +87,7 @@ class RunState:
         lost: the snapshots that won the races which this commit lost.
         index_files: the keys of the index files that its attempts have made, each on its own base.
         ahead: the newest snapshot when this commit was found in one of another; its manifests were not read.
+        replaced: snapshots that it knew, each with the one that another writer has put in its place since.
     """
 
     request: CommitRequest
@@ -102,6 +103,7 @@ class RunState:
     lost: list[Snapshot] = field(default_factory=list)
     index_files: list[str] = field(default_factory=list)
     ahead: Base | None = None
+    replaced: list[tuple[Snapshot, Snapshot]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.merges = Merges(self.timeline, self.writer)

@@ -43,6 +43,7 @@ from lakelatch.coordinator.history.lineage import (
     refuse_fork,
     stands,
 )
+from lakelatch.coordinator.history.timeline import Timeline
 from lakelatch.core.errors import StoreUnavailable
 from lakelatch.core.metadata.snapshot import Snapshot
 
@@ -197,14 +198,30 @@ def test_a_snapshot_on_its_base_stands(struck: Any) -> None:
     refuse_fork(read, None)
 
 
-def test_a_snapshot_on_another_base_is_a_fork(struck: Any) -> None:
+def test_a_snapshot_whose_base_was_renamed_over_survives(struck: Any) -> None:
+    """G2: it is the end of the history that every reader follows, so that its rows must not be reported as not committed."""
     put(struck, snapshot(1, uuid="other"), OURS)
     for aged in (True, False):
         found = check_lineage(timeline(struck), TRIED, aged=aged)
-        assert found == Fork("snapshot 1, on which snapshot 2 was built, was replaced by another")
-    assert not stands(timeline(struck), OURS)
+        assert found == Fork("snapshot 1, on which snapshot 2 was built, was replaced by another", survives=True)
+    assert stands(timeline(struck), OURS)
+    refuse_fork(timeline(struck), OURS)
+
+
+def test_a_snapshot_on_another_base_that_nobody_reads_is_a_fork(struck: Any) -> None:
+    """Above a gap, where EARLIEST and LATEST name the run below it."""
+    put(struck, snapshot(1, uuid="other"), OURS)
+    struck.put("snapshot/EARLIEST", b"1")
+
+    class Gapped(Timeline):
+        def history(self, ids: Any) -> Any:
+            return range(1, 2)
+
+    read = Gapped(struck, timeline(struck).paths)
+    assert check_lineage(read, TRIED) == Fork("snapshot 1, on which snapshot 2 was built, was replaced by another")
+    assert not stands(read, OURS)
     with pytest.raises(StoreUnavailable, match="not part of the history: snapshot 1, on which"):
-        refuse_fork(timeline(struck), OURS)
+        refuse_fork(read, OURS)
 
 
 def test_a_look_just_after_the_base_was_read_asks_for_no_hint(struck: Any) -> None:
