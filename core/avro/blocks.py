@@ -2,7 +2,7 @@
 
 Owns: the container's header, its blocks and their codecs. Must not know: the records in a block.
 Source: Avro specification 1.11 (object container files); format/manifests §1. Invariants: Bytes that are cut off or
-damaged raise `Irregular`. Nothing is read beyond their end.
+damaged raise `Irregular`. Nothing is read beyond their end, and what comes out of a codec is bounded by what went in (H16).
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import lzma
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import cramjam
 import numpy as np
@@ -28,8 +29,26 @@ _SNAPPY_GROWTH = 32
 """A copy in Snappy takes two or three bytes and makes at most 64."""
 
 
+_LEAST_PLAIN, _MOST_GROWTH = 64 << 20, 100
+"""Metadata grows by less than thirty: each entry has a name of its own."""
+_LEAST_DATA = 256 << 20
+
+
 class Irregular(Exception):
     """The bytes are damaged, or have a form that cannot be decoded as columns."""
+
+
+class TooLarge(Irregular):
+    """They would fill the memory: whoever made them wanted that."""
+
+
+def most_plain(stored: int, least: int | None = None) -> int:
+    """How many bytes may come out of so many stored ones.
+
+    >>> most_plain(10) >> 20, most_plain(1 << 20) >> 20
+    (64, 100)
+    """
+    return max(_LEAST_PLAIN if least is None else least, _MOST_GROWTH * stored)
 
 
 def schema_of(container: bytes) -> bytes:
@@ -40,7 +59,16 @@ def schema_of(container: bytes) -> bytes:
 def blocks_of(data: bytes) -> tuple[bytes, Iterator[tuple[int, bytes]]]:
     """The schema of a container, and the number of records and decompressed bytes of each block."""
     schema, blocks = stored_blocks(data)
-    return schema, ((count, block.decompressed()) for count, block in blocks)
+    return schema, _within(most_plain(len(data)), blocks)
+
+
+def _within(left: int, blocks: Iterator[tuple[int, StoredBlock]]) -> Iterator[tuple[int, bytes]]:
+    for count, block in blocks:
+        plain = block.decompressed(left)
+        left -= len(plain)
+        if count > len(plain):
+            raise TooLarge(f"a block of {len(plain)} bytes tells of {count} records")
+        yield count, plain
 
 
 @dataclass(frozen=True)
@@ -55,9 +83,15 @@ class StoredBlock:
     data: bytes
     codec: bytes
 
-    def decompressed(self) -> bytes:
+    def decompressed(self, most: int) -> bytes:
+        """The bytes. Raises TooLarge where more than `most` come out."""
         try:
-            return _DECOMPRESS[self.codec](self.data)
+            plain = _DECOMPRESS[self.codec](self.data, most)
+            if len(plain) > most:
+                raise TooLarge(f"a block of {len(self.data)} bytes holds more than {most} bytes")
+            return plain
+        except TooLarge:
+            raise
         except Exception as error:  # every codec raises its own exceptions
             raise Irregular(f"a block cannot be decompressed: {error}") from error
 
@@ -85,7 +119,14 @@ def joined(blocks: Sequence[StoredBlock], behind: bytes) -> tuple[Array, Array]:
     Returns:
         The bytes, and where each block ends.
     """
-    plain = [block.decompressed() if (size := block.told_size()) is None else size for block in blocks]
+    left = most_plain(sum(len(block.data) for block in blocks))
+    plain: list[int | bytes] = []
+    for block in blocks:
+        told = block.told_size()
+        plain.append(block.decompressed(left) if told is None else told)
+        left -= len(plain[-1]) if isinstance(plain[-1], bytes) else plain[-1]
+        if left < 0:
+            raise TooLarge("the blocks hold more bytes than such files do")
     ends = np.cumsum([size if isinstance(size, int) else len(size) for size in plain], dtype=np.int64)
     whole = np.empty((int(ends[-1]) if blocks else 0) + len(behind), np.uint8)
     places, begin = whole.data, 0
@@ -166,24 +207,117 @@ def _text(data: bytes, at: int) -> tuple[bytes, int]:
     return data[at : at + length], at + length
 
 
-def _inflated(block: bytes) -> bytes:
-    return zlib.decompress(block, -zlib.MAX_WBITS)
+@dataclass(frozen=True)
+class FileBlocks:
+    """The blocks of a data file, which are read one after another.
+
+    Attributes:
+        file: open behind the header.
+        schema: the schema with which it was written, as JSON.
+        codec: as the header names it; it may be unknown.
+    """
+
+    file: Any
+    schema: bytes
+    codec: bytes
+    sync: bytes
+
+    @staticmethod
+    def of(file: Any) -> FileBlocks:
+        """From a file that is open at its begin. Raises Irregular."""
+        if file.read(len(MAGIC)) != MAGIC:
+            raise Irregular("not an Avro container")
+        meta: dict[bytes, bytes] = {}
+        while count := _next_long(file):
+            if count < 0:
+                count = -count
+                _next_long(file)
+            for _ in range(count):
+                key = _next_bytes(file)
+                meta[key] = _next_bytes(file)
+        if b"avro.schema" not in meta:
+            raise Irregular("its header has no schema")
+        return FileBlocks(file, meta[b"avro.schema"], meta.get(b"avro.codec", b"null"), _exactly(file, _SYNC_BYTES))
+
+    def next(self) -> tuple[int, bytes] | None:
+        """The number of records and the plain bytes of the next block; None at the end. Raises Irregular.
+
+        Rows may repeat much more than metadata.
+        """
+        if not self.file.peek(1):
+            return None
+        count, stored = _next_long(self.file), _next_bytes(self.file)
+        if _exactly(self.file, _SYNC_BYTES) != self.sync:
+            raise Irregular("a block does not end with the container's mark")
+        plain = StoredBlock(stored, self.codec).decompressed(most_plain(len(stored), _LEAST_DATA))
+        if not 0 < count <= len(plain):
+            raise Irregular(f"a block of {len(plain)} bytes tells of {count} records")
+        return count, plain
 
 
-def _zstd(block: bytes) -> bytes:
+def _exactly(file: Any, size: int) -> bytes:
+    data: bytes = file.read(size)
+    if len(data) < size:
+        raise Irregular("it is cut off")
+    return data
+
+
+def _next_bytes(file: Any) -> bytes:
+    length = _next_long(file)
+    if length < 0:
+        raise Irregular(f"a text of {length} bytes")
+    return _exactly(file, length)
+
+
+def _next_long(file: Any) -> int:
+    data = b""
+    while len(data) < 10:
+        data += _exactly(file, 1)
+        if data[-1] < 0x80:
+            return _long(data, 0)[0]
+    raise Irregular("a number is cut off")
+
+
+def _inflated(block: bytes, most: int) -> bytes:
+    codec = zlib.decompressobj(-zlib.MAX_WBITS)
+    plain = codec.decompress(block, most + 1)
+    if len(plain) <= most and not codec.eof:
+        raise Irregular("a block is cut off")
+    return plain
+
+
+def _in_frames(made: Callable[[], Any]) -> Callable[[bytes, int], bytes]:
+    """A decoder of bytes that hold one or several compressed streams."""
+
+    def decompress(block: bytes, most: int) -> bytes:
+        found, rest, size = [], block, 0
+        while rest and size <= most:
+            codec = made()
+            plain = codec.decompress(rest, most + 1 - size)
+            if not codec.eof and size + len(plain) <= most:
+                raise Irregular("a block is cut off")
+            found.append(plain)
+            size += len(plain)
+            rest = codec.unused_data
+        return b"".join(found)
+
+    return decompress
+
+
+def _zstd() -> Any:
     from backports import zstd
 
-    return bytes(zstd.decompress(block))
+    return zstd.ZstdDecompressor()
 
 
-def _snappy(block: bytes) -> bytes:
+def _snappy(block: bytes, most: int) -> bytes:
     """Decompress Snappy's raw format, after which Avro appends a checksum of the decompressed bytes."""
     size = shift = 0
     for byte in block[:5]:
         size, shift = size | (byte & 0x7F) << shift, shift + 7
         if byte < 0x80:
             break
-    if size > _SNAPPY_GROWTH * len(block):
+    if size > min(_SNAPPY_GROWTH * len(block), most):
         raise Irregular("a block is cut off")
     plain = bytes(pa.decompress(block[:-_CHECKSUM_BYTES], size, "snappy", asbytes=True))
     if zlib.crc32(plain).to_bytes(_CHECKSUM_BYTES, "big") != block[-_CHECKSUM_BYTES:]:
@@ -191,11 +325,12 @@ def _snappy(block: bytes) -> bytes:
     return plain
 
 
-_DECOMPRESS: dict[bytes, Callable[[bytes], bytes]] = {
-    b"null": bytes,
+_DECOMPRESS: dict[bytes, Callable[[bytes, int], bytes]] = {
+    b"null": lambda block, most: block,
     b"deflate": _inflated,
-    b"zstandard": _zstd,
+    b"zstandard": _in_frames(_zstd),
     b"snappy": _snappy,
-    b"bzip2": bz2.decompress,
-    b"xz": lzma.decompress,
+    b"bzip2": _in_frames(bz2.BZ2Decompressor),
+    b"xz": _in_frames(lambda: lzma.LZMADecompressor(memlimit=_LEAST_DATA)),
 }
+CODECS = frozenset(_DECOMPRESS)

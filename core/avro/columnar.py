@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from ..errors import TableCorrupt, Unsupported
+from .blocks import most_plain
 
 ORC_MAGIC, PARQUET_MAGIC = b"ORC", b"PAR1"
 _CODECS = {
@@ -24,6 +25,7 @@ _BYTE_SIZED = ("_KIND", "_FILE_SOURCE")
 _WITHOUT_ID = "_VERSION"
 _FIRST_ITEM_ID = 536870912
 _IDS_OF_ITEMS = 1024
+_BATCH_ROWS = 256
 
 
 def write_columnar(schema: Any, records: Iterable[dict[str, Any]], form: str, compression: str, level: int) -> bytes:
@@ -76,14 +78,55 @@ def read_columnar(data: bytes, where: str) -> list[dict[str, Any]]:
             from ..orc.streams import check_file
 
             check_file(data)
-            table = orc.ORCFile(pa.BufferReader(data)).read()
-        else:
-            from pyarrow import parquet
-
-            table = parquet.read_table(pa.BufferReader(data))
-        return table.to_pylist()  # type: ignore[no-any-return]
+            file = orc.ORCFile(pa.BufferReader(data))
+            _check_rows(file.nrows, data)
+            return file.read().to_pylist()  # type: ignore[no-any-return]
+        return _parquet_records(data)
     except (pa.ArrowException, OSError, ValueError) as error:
         raise TableCorrupt(f"{where} is cut off or damaged: {error}") from error
+
+
+def _parquet_records(data: bytes) -> list[dict[str, Any]]:
+    """The records, in parts: a value of a dictionary may be large, and be named by every row."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    file = parquet.ParquetFile(pa.BufferReader(data))
+    _check_rows(file.metadata.num_rows, data)
+    chunks = (file.metadata.row_group(i) for i in range(file.metadata.num_row_groups))
+    most, found = most_plain(len(data)), list[dict[str, Any]]()
+    if sum(chunk.total_byte_size for chunk in chunks) > most:
+        raise ValueError(f"its columns hold more than {most} bytes")
+    size = 0
+    for batch in file.iter_batches(batch_size=_BATCH_ROWS):
+        size += sum(_plain_size(column) for column in batch.columns)
+        if size > most:
+            raise ValueError(f"its columns hold more than {most} bytes")
+        found += batch.to_pylist()
+    return found
+
+
+def _plain_size(column: Any) -> int:
+    """The bytes of a column as values of their own, also where the file says that Arrow should keep its dictionary."""
+    import pyarrow as pa
+
+    if pa.types.is_dictionary(column.type):
+        return int(column.dictionary.nbytes) * len(column)  # at most
+    if column.type.num_fields and any(_holds_dictionaries(column.type.field(i)) for i in range(column.type.num_fields)):
+        raise ValueError("it has a dictionary within a column")
+    return int(column.nbytes)
+
+
+def _holds_dictionaries(field: Any) -> bool:
+    import pyarrow as pa
+
+    kind = field.type
+    return pa.types.is_dictionary(kind) or any(_holds_dictionaries(kind.field(i)) for i in range(kind.num_fields))
+
+
+def _check_rows(count: int, data: bytes) -> None:
+    if count > len(data):  # each entry has a name of its own
+        raise ValueError(f"{len(data)} bytes tell of {count} entries")
 
 
 def _fields(record: Any, form: str) -> list[Any]:

@@ -16,7 +16,7 @@ from functools import lru_cache
 from typing import Any
 
 from ..errors import TableCorrupt, Unsupported
-from .blocks import Irregular, blocks_of
+from .blocks import Irregular, TooLarge, blocks_of
 from .columnar import ORC_MAGIC, PARQUET_MAGIC, read_columnar, write_columnar
 
 _AVRO = b"Obj\x01"
@@ -50,9 +50,13 @@ def read_records(data: bytes, where: str) -> list[dict[str, Any]]:
 def _read_avro(data: bytes, where: str) -> list[dict[str, Any]]:
     import fastavro
 
-    known = _read_known(data)
-    if known is not None:
-        return known
+    try:
+        known = _read_known(data)
+        if known is not None:
+            return known
+        _check_blocks(data)
+    except TooLarge as error:
+        raise TableCorrupt(f"{where} is damaged: {error}") from error
     try:
         records = list(fastavro.reader(io.BytesIO(data)))
     except ValueError as error:
@@ -73,6 +77,9 @@ def _read_known(data: bytes) -> list[dict[str, Any]] | None:
 
     Returns:
         None if anything is unusual. fastavro's own reader then reads the same bytes, or says what is wrong with them.
+
+    Raises:
+        TooLarge: no reader should go on.
     """
     import fastavro
 
@@ -88,9 +95,24 @@ def _read_known(data: bytes) -> list[dict[str, Any]] | None:
                 found += fastavro.schemaless_reader(source, rows, None)
             if count <= 0 or source.tell() != len(whole):
                 return None
+    except TooLarge:
+        raise
     except Exception:
         return None
     return found
+
+
+def _check_blocks(data: bytes) -> None:
+    """Raises TooLarge where fastavro, which has no limits, would fill the memory."""
+    try:
+        schema, blocks = blocks_of(data)
+        check_sizes(json.loads(schema))
+        for _ in blocks:
+            pass
+    except TooLarge:
+        raise
+    except (Irregular, ValueError, RecursionError):
+        return  # it comes as far as this, and says what is wrong
 
 
 @lru_cache(maxsize=64)
@@ -100,7 +122,26 @@ def _rows_of(schema: bytes) -> Any:
     record = json.loads(schema)
     if record["type"] != "record":
         raise Irregular("its values are no records")
+    check_sizes(record)
     return fastavro.parse_schema({"type": "array", "items": record})
+
+
+def check_sizes(kind: Any) -> None:
+    """Refuse lists of values that take no bytes: their number is bounded by nothing.
+
+    Raises:
+        TooLarge: there is such a list.
+    """
+    parts = [kind]
+    while parts:
+        part = parts.pop()
+        if isinstance(part, list):
+            parts += part
+        elif isinstance(part, dict):
+            items = part.get("items", part.get("values"))
+            if items in ("null", {"type": "null"}) or (isinstance(items, dict) and items.get("fields") == []):
+                raise TooLarge("its schema has a list of values without bytes")
+            parts += [part.get("type"), items, *(field.get("type") for field in part.get("fields", ()))]
 
 
 def write_records(

@@ -16,6 +16,8 @@ from .protobuf import varint
 
 _HEAD_BYTES = 3
 _MOST_BLOCK_BYTES = 1 << 24
+_LEAST_PLAIN, _MOST_GROWTH = 512 << 20, 100
+"""A stripe of the same value many times grows by more, but is smaller than that."""
 
 
 def _inflated(data: bytes, most: int) -> bytes:
@@ -69,6 +71,8 @@ def plain(data: bytes, compression: int, block_size: int) -> bytes:
         block = data[at + _HEAD_BYTES : at + _HEAD_BYTES + (head >> 1)]
         at += _HEAD_BYTES + (head >> 1)
         out += block if head & 1 else _decompressed(block, compression, block_size)
+        if len(out) > max(_LEAST_PLAIN, _MOST_GROWTH * len(data)):
+            raise ValueError(f"{len(data)} bytes hold more than {len(out) - 1} bytes")
     return bytes(out)
 
 

@@ -11,6 +11,7 @@ the other way round. Memory holds a few blocks. A record takes at least one byte
 from __future__ import annotations
 
 import io
+import json
 import zlib
 from collections.abc import Iterator
 from itertools import count
@@ -19,8 +20,9 @@ from typing import Any
 
 import pyarrow as pa
 
+from ...core.avro.blocks import CODECS, FileBlocks
 from ...core.avro.checksum import NO_CHECKSUM, place_of
-from ...core.avro.records import long_bytes
+from ...core.avro.records import check_sizes, long_bytes
 from ...core.errors import Unsupported
 from ..projection.plan import ProjectionPlan
 from .data_source import BATCH_ROWS, DataSource
@@ -62,8 +64,10 @@ class AvroFile(StreamedFile):
 
         super().__init__(source, projection)
         with source.blamed():
-            self._blocks = fastavro.block_reader(io.BufferedReader(source.open(), _BUFFER_BYTES))
-            record, kind = _PlainSchema().of(self._blocks.writer_schema)
+            self._blocks = FileBlocks.of(io.BufferedReader(source.open(), _BUFFER_BYTES))
+            written = json.loads(self._blocks.schema)
+            check_sizes(written)
+            record, kind = _PlainSchema().of(fastavro.parse_schema(written))
             if not pa.types.is_struct(kind):
                 raise ValueError("it holds no records")
             self._rows = fastavro.parse_schema({"type": "array", "items": record})
@@ -83,8 +87,8 @@ class AvroFile(StreamedFile):
             with self._source.blamed():
                 block = self._next_block()
                 if block is not None:
-                    rows += self._records(block)
-                    size += len(block.bytes_.getbuffer())
+                    rows += self._records(*block)
+                    size += len(block[1])
             if rows and (block is None or size > _BATCH_BYTES or len(rows) >= BATCH_ROWS):
                 with self._source.blamed():
                     columns = [pa.array(map(itemgetter(name), rows), self._kinds[name]) for name in self._names]
@@ -94,21 +98,19 @@ class AvroFile(StreamedFile):
             if block is None:
                 return
 
-    def _next_block(self) -> Any:
-        try:
-            return next(self._blocks, None)
-        except ValueError as error:
-            if "codec" not in str(error):
-                raise
-            raise Unsupported(f"{self._source.where}: {error}", next_step="exclude the rows of this file") from error
+    def _next_block(self) -> tuple[int, bytes] | None:
+        if self._blocks.codec not in CODECS:
+            raise Unsupported(
+                f"{self._source.where}: codec {self._blocks.codec.decode(errors='replace')!r} is not supported",
+                next_step="exclude the rows of this file",
+            )
+        return self._blocks.next()
 
-    def _records(self, block: Any) -> list[dict[str, Any]]:
+    def _records(self, count: int, block: bytes) -> list[dict[str, Any]]:
         """All records of the block, decoded at once as an array: only the counts around the bytes differ."""
         import fastavro
 
-        if block.num_records <= 0:
-            raise ValueError(f"a block of {block.num_records} records")
-        data = b"".join((long_bytes(block.num_records), block.bytes_.getbuffer(), b"\0"))
+        data = b"".join((long_bytes(count), block, b"\0"))
         encoded = io.BytesIO(data)
         found: list[dict[str, Any]] = fastavro.schemaless_reader(encoded, self._rows, None)
         if encoded.tell() != len(data):

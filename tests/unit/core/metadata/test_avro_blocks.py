@@ -2,12 +2,31 @@
 
 from __future__ import annotations
 
+import bz2
+import io
+import json
+import lzma
 import zlib
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from backports import zstd
 
-from lakelatch.core.avro.blocks import MAGIC, Irregular, StoredBlock, blocks_of, joined
+from lakelatch.core.avro import blocks as module
+from lakelatch.core.avro.blocks import (
+    MAGIC,
+    FileBlocks,
+    Irregular,
+    StoredBlock,
+    TooLarge,
+    blocks_of,
+    joined,
+    most_plain,
+)
+from lakelatch.core.avro.columnar import read_columnar
+from lakelatch.core.avro.records import long_bytes, read_records
+from lakelatch.core.errors import TableCorrupt
 
 ZSTD = b"zstandard"
 TEXTS = [b"abc" * 100, b"", b"x", bytes(range(256)) * 7]
@@ -91,3 +110,107 @@ def test_a_container_that_ends_within_the_mark_of_its_header_is_damaged(kept: in
     assert list(blocks_of(header + b"m" * 16)[1]) == []
     with pytest.raises(Irregular, match="cut off"):
         list(blocks_of(header + b"m" * kept)[1])
+
+
+# ------------------------------------------------------------------------------------------------------ what swells (H16)
+
+SWELLING = {
+    b"deflate": deflated(bytes(200_000)),
+    b"zstandard": untold(bytes(200_000)),
+    b"bzip2": bz2.compress(bytes(200_000)),
+    b"xz": lzma.compress(bytes(200_000)),
+    b"null": bytes(200_000),
+}
+RECORD = {"type": "record", "name": "r", "fields": [{"name": "a", "type": "int"}]}
+
+
+def container(codec: bytes, *blocks: tuple[int, bytes], schema: object = RECORD) -> bytes:
+    texts = [b"avro.schema", json.dumps(schema).encode(), b"avro.codec", codec]
+    head = MAGIC + long_bytes(2) + b"".join(long_bytes(len(text)) + text for text in texts) + b"\0" + b"s" * 16
+    return head + b"".join(long_bytes(count) + long_bytes(len(data)) + data + b"s" * 16 for count, data in blocks)
+
+
+@pytest.mark.parametrize("codec", SWELLING)
+def test_no_codec_gives_more_than_is_asked_for(codec: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    block = StoredBlock(SWELLING[codec], codec)
+    assert block.decompressed(200_000) == bytes(200_000)
+    with pytest.raises(TooLarge, match="holds more than 199999 bytes"):
+        block.decompressed(199_999)
+    for cut in (SWELLING[codec][:-3], SWELLING[codec][:5]):
+        if codec != b"null":
+            with pytest.raises(Irregular):
+                StoredBlock(cut, codec).decompressed(1 << 20)
+
+
+@pytest.mark.parametrize("codec", [b"zstandard", b"bzip2", b"xz"])
+def test_streams_one_after_another_are_one_block(codec: bytes) -> None:
+    twice = StoredBlock(SWELLING[codec] * 2, codec)
+    assert twice.decompressed(400_000) == bytes(400_000)
+    with pytest.raises(TooLarge):
+        twice.decompressed(399_999)
+
+
+@pytest.mark.parametrize("codec", [b"deflate", b"zstandard", b"bzip2", b"xz"])
+def test_blocks_that_swell_together_are_refused(codec: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of them is small enough: what counts is the whole file. No other reader gets it then."""
+    monkeypatch.setattr(module, "_LEAST_PLAIN", 500_000)
+    monkeypatch.setattr(module, "_MOST_GROWTH", 1)
+    data = container(codec, *[(200_000, SWELLING[codec])] * 2)
+    assert len(list(blocks_of(data)[1])) == 2
+    data = container(codec, *[(200_000, SWELLING[codec])] * 3)
+    with pytest.raises(TableCorrupt, match=r"manifest-x is damaged: a block of .* holds more than"):
+        read_records(data, "manifest-x")
+    stored = [StoredBlock(SWELLING[codec], codec)] * 3
+    with pytest.raises(TooLarge):
+        joined(stored, b"")
+    with pytest.raises(TooLarge):
+        joined([StoredBlock(told(bytes(200_000)[:90_000]), ZSTD)] * 6, b"")
+
+
+def test_more_records_than_bytes_are_refused() -> None:
+    empty, many = {"type": "record", "name": "e", "fields": []}, b"\x80\x80\x80\x80\x80\x80\x80\x10\0"
+    lists = [{"type": "array", "items": "null"}, ["null", {"type": "array", "items": empty}]]
+    for data in (
+        container(b"null", (1 << 60, b"\0")),
+        container(b"null", (1 << 60, b""), schema=empty),
+        *(container(b"null", (1, many), schema={**RECORD, "fields": [{"name": "a", "type": kind}]}) for kind in lists),
+    ):
+        with pytest.raises(TableCorrupt):
+            read_records(data, "manifest-x")
+
+
+def test_blocks_of_a_data_file_are_bounded_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_LEAST_DATA", 150_000)
+    monkeypatch.setattr(module, "_MOST_GROWTH", 1)
+    data = container(
+        b"deflate", (3, deflated(bytes(100_000))), (4, deflated(bytes(100_000))), (5, SWELLING[b"deflate"])
+    )
+    found = FileBlocks.of(io.BufferedReader(io.BytesIO(data)))  # type: ignore[arg-type]
+    assert [found.next(), found.next()] == [(3, bytes(100_000)), (4, bytes(100_000))]
+    with pytest.raises(TooLarge):
+        found.next()
+    for bad in (data[:60], container(b"null", (2, b"x")), container(b"null", (0, b"")), data[:-1], b"Obj"):
+        with pytest.raises(Irregular):
+            blocks = FileBlocks.of(io.BufferedReader(io.BytesIO(bad)))  # type: ignore[arg-type]
+            while blocks.next():
+                pass
+    assert found.of(io.BufferedReader(io.BytesIO(container(b"null")))).next() is None  # type: ignore[arg-type]
+
+
+def test_values_that_a_dictionary_repeats_do_not_fill_the_memory() -> None:
+    """A manifest in Parquet: one value of a mebibyte, which each row names by a number."""
+    rows = pa.table({"a": pa.array(["x" * (1 << 20)] * 300).dictionary_encode()})
+    sink = pa.BufferOutputStream()
+    pq.write_table(rows, sink, compression="zstd")
+    data = sink.getvalue().to_pybytes()
+    assert len(data) < 20_000
+    with pytest.raises(TableCorrupt, match="manifest-x is cut off or damaged: its columns hold more than"):
+        read_columnar(data, "manifest-x")
+    sink = pa.BufferOutputStream()
+    pq.write_table(pa.table({"a": pa.array([None] * 10**6, pa.int32())}), sink, compression="zstd")
+    with pytest.raises(TableCorrupt, match="tell of 1000000 entries"):
+        read_columnar(sink.getvalue().to_pybytes(), "manifest-x")
+
+
+def test_what_may_come_out() -> None:
+    assert most_plain(0) == 64 << 20 and most_plain(10 << 20) == 1000 << 20
