@@ -69,6 +69,9 @@ class KeyedChange:
     def find(self, rows: pa.RecordBatch) -> Found:
         raise NotImplementedError("rows are found by `changed_by_name`")
 
+    def parts(self, sources: Any) -> Iterator[slice]:
+        yield slice(0, len(sources))
+
     def make(self, rows: pa.RecordBatch, actions: Any, sources: Any) -> pa.RecordBatch:
         raise NotImplementedError("rows are made by `changed_by_name`")
 

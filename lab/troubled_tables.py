@@ -19,8 +19,8 @@ import pyarrow.feather
 
 from ..backends.faulty import OPERATIONS, Faults
 from ..core.errors import InvalidArgument
+from ..table.conforming.sources import batches_of
 from ..table.create import create_table, open_table
-from ..table.writing.conform import batches_of
 from .trouble import (
     KILL_AFTER,
     KILL_BEFORE,

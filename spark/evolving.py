@@ -14,6 +14,7 @@ from pyspark.sql import types as spark
 
 from ..core.errors import InvalidArgument
 from ..core.metadata.schema_changes import add_column
+from ..table.conforming.evolving import missing_parts
 from ..table.table import Table
 from .columns import match_columns
 from .types import from_spark_schema
@@ -37,19 +38,26 @@ def with_new_columns(
     """
     for last in (False,) * (_TRIES - 1) + (True,):
         table = opened()
-        known = spark.StructType([f for f in frame.fields if f.name in table.schema.by_name])
         new = new_columns(frame, table.schema.names, tells_case=tells_case)
-        if not new.fields:
+        given = from_spark_schema(spark.StructType([f for f in frame.fields if f in new.fields or _has_parts(f)]))
+        missing = dict(missing_parts(table.schema.fields, given))
+        if not missing:
             break
+        growing = {path.partition(".")[0] for path in missing}
+        known = spark.StructType([f for f in frame.fields if f.name not in {*new.names, *growing}])
         if known.fields:
             match_columns(known, table.schema, filled)
         try:
-            table.alter(*(add_column(f.name, f.type) for f in from_spark_schema(new)))
+            table.alter(*(add_column(path, kind) for path, kind in missing.items()))
             break
         except InvalidArgument:
-            if last or not set(new.names).intersection(opened().schema.names):
+            if last or len(list(missing_parts(opened().schema.fields, given))) == len(missing):
                 raise  # else another writer has added one of them meanwhile
     return table
+
+
+def _has_parts(field: spark.StructField) -> bool:
+    return isinstance(field.dataType, (spark.StructType, spark.ArrayType, spark.MapType))
 
 
 def new_columns(frame: spark.StructType, names: Collection[str], *, tells_case: bool) -> spark.StructType:

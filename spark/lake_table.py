@@ -21,9 +21,10 @@ from ..core.expressions.tree import SOURCE, TARGET, references_of
 from ..core.metadata.schema import TableSchema
 from ..table.compaction.clustering import Clustering
 from ..table.compaction.run import Compaction
+from ..table.conforming.gathering import source_batch
 from ..table.create import is_table, open_table
 from ..table.rowlevel.edit import Edit
-from ..table.rowlevel.merge_builder import Merge, source_batch
+from ..table.rowlevel.merge_builder import Merge
 from ..table.rowlevel.operation import Operation
 from ..table.rowlevel.receipt import RowReceipt
 from ..table.table import Table
@@ -274,7 +275,7 @@ class LakeMerge:
                 return RowReceipt.of(landed)
         aliases = _aliases(self.condition, target)
         merge = Merge(
-            source_batch(self.source.toArrow()),
+            source_batch(self.source.toArrow(), target.table.schema.fields),
             self.condition,
             lambda operation_of: target._run(operation_of, about),
             aliases,

@@ -25,10 +25,10 @@ from ..core.metadata.schema import TableSchema
 from ..core.rows.types import AtomicType, Field
 from ..core.rows.values import MILLIS_PER_DAY
 from ..table.compaction.run import AnyRewriter
+from ..table.conforming.conform import Conformer
 from ..table.reading.arrow import SplitReader
 from ..table.rowlevel.file_change import FileChange, FileChanger
 from ..table.scan.split import Split
-from ..table.writing.conform import Conformer
 from ..table.writing.overwrites import with_partition
 from ..table.writing.placement import bucket_function
 from ..table.writing.writer import TableWriter, keys_of

@@ -18,7 +18,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..core.errors import InvalidArgument
-from .writing.conform import batches_of
+from ..core.rows.whole import one_batch, taken
+from .conforming.plain import plain_batch
+from .conforming.sources import batches_of
 
 Shape = Literal["auto", "plain", "debezium", "maxwell"]
 SHAPES: tuple[Shape, ...] = ("auto", "plain", "debezium", "maxwell")
@@ -52,13 +54,12 @@ def captured(
 
     def unwrapped() -> Iterator[pa.RecordBatch]:
         for batch in chain([first], batches):
-            yield opened(batch, keys, sequence)
+            yield opened(plain_batch(batch), keys, sequence)
 
     name = kind if found == "plain" else KIND
     if not sequence:
         return unwrapped(), name
-    rows = pa.Table.from_batches(list(unwrapped())).combine_chunks()
-    return _in_order(rows, sequence), name
+    return _in_order(one_batch(list(unwrapped())), sequence), name
 
 
 def shape_of(schema: pa.Schema, shape: str, kind: str | None) -> str:
@@ -159,7 +160,7 @@ def _struct(batch: pa.RecordBatch, name: str, other: str) -> Any:
 
 def _texts(batch: pa.RecordBatch, name: str) -> Any:
     column = batch.column(name)
-    return column.dictionary_decode() if pa.types.is_dictionary(column.type) else column.cast(pa.string())
+    return column.cast(pa.string())
 
 
 def _kinds(
@@ -224,9 +225,7 @@ def _both(
         made = pa.RecordBatch.from_arrays([*columns, told], names=[*(f.name for f in fields), KIND])
         parts.append(_with_sequence(made, batch, sequence, at))
     order = np.argsort(np.concatenate([going * 2, coming * 2 + 1]), kind="stable")
-    return (
-        pa.Table.from_batches(parts).combine_chunks().take(pa.array(order)).to_batches()[0] if len(order) else parts[0]
-    )
+    return one_batch(parts).take(pa.array(order)) if len(order) else parts[0]
 
 
 # ----------------------------------------------------------------------------------------------------------- the order
@@ -266,8 +265,8 @@ def _ordering(rows: pa.RecordBatch, batch: pa.RecordBatch, name: str, at: Any) -
     return column
 
 
-def _in_order(rows: pa.Table, sequence: Sequence[str]) -> pa.Table:
+def _in_order(rows: pa.RecordBatch, sequence: Sequence[str]) -> Iterator[pa.RecordBatch]:
     places = [_place(i) for i in range(len(sequence))]
     numbered = rows.append_column("_captured_at", pa.array(np.arange(rows.num_rows)))
     order = pc.sort_indices(numbered, sort_keys=[(name, "ascending") for name in (*places, "_captured_at")])
-    return rows.drop_columns(places).take(order)
+    yield from taken(rows.drop_columns(places), order.to_numpy())

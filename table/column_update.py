@@ -26,14 +26,17 @@ from ..core.errors import InvalidArgument, StoreUnavailable, TableCorrupt, Unsup
 from ..core.metadata.schema import ROW_ID, TableSchema
 from ..core.metadata.snapshot import Snapshot
 from ..core.paths import TablePaths
+from ..core.rows.arrow import arrow_schema
 from ..core.rows.types import Field, is_blob_type
+from ..core.rows.whole import one_batch, taken
 from ..core.typed import Array
+from .conforming.conform import Conformer
+from .conforming.sources import batches_of
 from .reading.arrow import SplitReader
 from .scan.fallback import alone, file_schemas_of
 from .scan.plan import plan_scan
 from .scan.row_runs import first_row, row_count
 from .scan.split import Split
-from .writing.conform import Conformer, batches_of
 from .writing.data_writer import DataFileWriter, FileSettings
 from .writing.writer import check_writable
 
@@ -84,18 +87,18 @@ def updated_columns(
     if len(ids) and (ids[1:] == ids[:-1]).any():
         twice = int(ids[:-1][ids[1:] == ids[:-1]][0])
         raise InvalidArgument(f"the row with _ROW_ID {twice} is given twice")
-    values = given.drop_columns([ROW_ID.name]).take(pa.array(order))
-    fields = [f for f in schema.fields if f.name in values.column_names]
+    values = given.drop_columns([ROW_ID.name])
+    fields = [f for f in schema.fields if f.name in values.schema.names]
     work = _Updates(store, timeline, schema, tuple(fields))
     try:
-        return list(work.messages(_runs(timeline, schema, snapshot), ids, values))
+        return list(work.messages(_runs(timeline, schema, snapshot), ids, values, order))
     except BaseException:
         with suppress(StoreUnavailable):  # the files become orphans; the first error is reported
             delete_located(store, work.written)
         raise
 
 
-def _given(schema: TableSchema, data: Any) -> pa.Table:
+def _given(schema: TableSchema, data: Any) -> pa.RecordBatch:
     """The rows with the table's types. A null stays null, whatever the column's default is."""
     batches = [batch for batch in batches_of(data) if batch.num_rows]
     names = list(batches[0].schema.names) if batches else [ROW_ID.name]
@@ -115,7 +118,7 @@ def _given(schema: TableSchema, data: Any) -> pa.Table:
     conform = Conformer((row_id, *fields))
     if batches and not fields and len(names) == 1:
         raise InvalidArgument(f"the rows have only '{ROW_ID.name}': add the columns to change")
-    return pa.Table.from_batches([conform(batch) for batch in batches], schema=conform.schema).combine_chunks()
+    return one_batch([conform(batch) for batch in batches], conform.schema)
 
 
 def _runs(timeline: Timeline, schema: TableSchema, snapshot: Snapshot | None) -> list[_Run]:
@@ -153,12 +156,15 @@ class _Updates:
         self._stem = f"{schema.options.get(opt.DATA_FILE_PREFIX)}{uuid.uuid4()}"
         self.written: list[str] = []
 
-    def messages(self, runs: Sequence[_Run], ids: Array, values: pa.Table) -> Iterator[CommitMessage]:
+    def messages(
+        self, runs: Sequence[_Run], ids: Array, values: pa.RecordBatch, order: Array
+    ) -> Iterator[CommitMessage]:
         """One message for each run that has some of the rows.
 
         Args:
             ids: the row ids, ascending.
-            values: the new values, in the order of the ids.
+            values: the new values.
+            order: the place of the value of each id.
         """
         starts = np.array([run.start for run in runs], np.int64)
         ends = starts + np.array([run.rows for run in runs], np.int64)
@@ -175,36 +181,39 @@ class _Updates:
         for owner in np.unique(owners).tolist():
             first, last = np.searchsorted(owners, [owner, owner + 1]).tolist()
             run = runs[owner]
-            yield self._written(run, self._whole(run, ids[first:last] - run.start, values.slice(first, last - first)))
+            yield self._written(run, self._whole(run, ids[first:last] - run.start, values, order[first:last]))
 
-    def _whole(self, run: _Run, places: Array, values: pa.Table) -> pa.Table:
+    def _whole(self, run: _Run, places: Array, values: pa.RecordBatch, order: Array) -> Iterator[pa.RecordBatch]:
         """The columns of all rows of a run.
 
         Args:
-            places: the positions of the new values.
+            places: the positions in the run of the new values.
+            order: their places among all new values.
         """
-        values = values.select(self._names)
+        schema = arrow_schema(self._settings.fields)
+        new = taken(values.select(self._names), order, schema)
         if len(places) == run.rows:
-            return values
+            yield from new
+            return
         reader = SplitReader(
             self._schema, self._names, None, file_schemas_of(self._timeline, self._schema, [run.split])
         )
-        old = pa.Table.from_batches(list(reader.batches(self._store, [run.split])), reader.arrow_schema)
-        if old.num_rows != run.rows:
+        old = list(reader.batches(self._store, [run.split]))
+        found = sum(batch.num_rows for batch in old)
+        if found != run.rows:
             raise TableCorrupt(
-                f"{run.split.keys[0]} has {old.num_rows} rows, but its manifest says {run.rows}; no column was updated"
+                f"{run.split.keys[0]} has {found} rows, but its manifest says {run.rows}; no column was updated"
             )
         chosen = np.arange(run.rows)
         chosen[places] = run.rows + np.arange(len(places))
-        both = pa.concat_tables([old, values.cast(old.schema)])
-        return both.take(pa.array(chosen))
+        yield from taken(one_batch([*old, *new], schema), chosen, schema)
 
-    def _written(self, run: _Run, columns: pa.Table) -> CommitMessage:
+    def _written(self, run: _Run, rows: Iterator[pa.RecordBatch]) -> CommitMessage:
         split = run.split
         folder = self._paths.bucket_dir(split.partition_path, split.bucket)
         writer = DataFileWriter(self._store, self._settings, folder, f"{self._stem}-{run.start}", travelling=True)
         try:
-            for batch in columns.to_batches():
+            for batch in rows:
                 writer.write(batch)
             writer.finish()
         except BaseException:

@@ -25,6 +25,7 @@ from ..core.metadata.schema import TableSchema
 from ..core.paths import TablePaths
 from ..core.places import FileKeys, codec_of
 from ..core.rows.bucket import key_hashes
+from ..core.rows.whole import one_batch, taken
 from ..core.typed import Array
 from .formats.external import located
 from .reading.run_reader import RunReader
@@ -129,9 +130,9 @@ class _Mover:
             for key in names:
                 uploads.pop(key, None)
             for bucket in np.unique(targets).tolist():
-                part = rows.filter(pa.array(targets == bucket))
                 writer = self._writer(message.partition, bucket, file, changelog)
-                writer.write(part)
+                for part in taken(rows, np.flatnonzero(targets == bucket), arrow_rows(self._schema)):
+                    writer.write(part)
                 writer.finish()
                 found.made.setdefault(bucket, []).extend(writer.files)
                 found.uploads.setdefault(bucket, []).extend(writer.uploads)
@@ -146,8 +147,7 @@ class _Mover:
         parts: list[Any] = []
         for _, rows in reader.rows({file: located(self._timeline.store, key)}, None, True):
             parts.append(pa.RecordBatch.from_arrays([rows.column(f.name) for f in fields], schema=wanted))
-        (batch,) = pa.Table.from_batches(parts, wanted).combine_chunks().to_batches(max_chunksize=file.row_count)
-        return batch
+        return one_batch(parts, wanted)
 
     def _targets(self, rows: pa.RecordBatch, bucket: int, moves: Sequence[MovedKeys]) -> Array:
         """The bucket of each row."""

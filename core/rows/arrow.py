@@ -14,7 +14,9 @@ import pyarrow as pa
 
 from ..errors import InvalidArgument
 from ..typed import assert_never
+from .sizes import is_list
 from .types import (
+    MAX_LENGTH,
     VECTOR_ROOTS,
     ArrayType,
     AtomicType,
@@ -28,6 +30,7 @@ from .types import (
     string,
     timestamp,
     varbinary,
+    with_nullable,
 )
 
 FIELD_ID = b"PARQUET:field_id"
@@ -192,6 +195,8 @@ def from_arrow_schema(schema: pa.Schema, ids: FieldIds | None = None) -> tuple[F
 
 def from_arrow(arrow_type: pa.DataType, nullable: bool, where: str, ids: FieldIds) -> DataType:
     """The data type for an Arrow type. `where` names the column in the error; `ids` numbers nested fields."""
+    if isinstance(arrow_type, pa.BaseExtensionType):
+        return _from_extension(arrow_type, nullable, where)
     for matches, root in _FROM_PLAIN:
         if matches(arrow_type):
             return AtomicType(root, nullable)
@@ -210,9 +215,25 @@ def from_arrow(arrow_type: pa.DataType, nullable: bool, where: str, ids: FieldId
         return AtomicType("TIME", nullable, precision=min(_UNIT_DIGITS[arrow_type.unit], 3))
     if kinds.is_timestamp(arrow_type):
         return timestamp(_UNIT_DIGITS[arrow_type.unit], nullable, local_zone=arrow_type.tz is not None)
-    if kinds.is_dictionary(arrow_type):
+    if kinds.is_dictionary(arrow_type) or kinds.is_run_end_encoded(arrow_type):
         return from_arrow(arrow_type.value_type, nullable, where, ids)
     return _nested_from_arrow(arrow_type, nullable, where, ids)
+
+
+_FROM_EXTENSION = {
+    "arrow.json": AtomicType("VARCHAR", length=MAX_LENGTH),
+    "arrow.bool8": AtomicType("BOOLEAN"),
+    "arrow.uuid": AtomicType("BINARY", length=16),
+}
+
+
+def _from_extension(arrow_type: Any, nullable: bool, where: str) -> DataType:
+    found = _FROM_EXTENSION.get(arrow_type.extension_name)
+    if found is None:
+        raise InvalidArgument(
+            f"column '{where}': the format has no type for Arrow's {arrow_type}", next_step="cast the column first"
+        )
+    return with_nullable(found, nullable)
 
 
 def _nested_from_arrow(arrow_type: pa.DataType, nullable: bool, where: str, ids: FieldIds) -> DataType:
@@ -228,10 +249,12 @@ def _nested_from_arrow(arrow_type: pa.DataType, nullable: bool, where: str, ids:
         if isinstance(part, AtomicType) and part.root in VECTOR_ROOTS:
             return VectorType(part, arrow_type.list_size, nullable)
         return ArrayType(part, nullable)
-    if kinds.is_list(arrow_type) or kinds.is_large_list(arrow_type):
+    if is_list(arrow_type):
         element = arrow_type.value_field
         return ArrayType(from_arrow(element.type, element.nullable, f"{where}.element", ids), nullable)
     if kinds.is_struct(arrow_type):
+        if not arrow_type.num_fields:
+            raise InvalidArgument(f"column '{where}': a ROW without fields cannot be stored", next_step="leave it out")
         parts = []
         for part in arrow_type:
             part_type = from_arrow(part.type, part.nullable, f"{where}.{part.name}", ids)

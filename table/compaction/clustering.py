@@ -23,6 +23,7 @@ from ...core.metadata.data_file import ADD, DataFile, ManifestEntry
 from ...core.metadata.schema import TableSchema
 from ...core.places import codec_of
 from ...core.rows.partition import closest
+from ...core.rows.whole import one_batch, taken
 from ..scan.file_pruning import FilePruner
 from ..scan.plan import plan_scan
 from ..scan.split import Split
@@ -78,11 +79,9 @@ class SortingRewriter(Rewriter):
     curve: Curve = "order"
 
     def _rows(self, group: Split) -> Iterable[pa.RecordBatch]:
-        rows = pa.Table.from_batches(self._reader.batches(self.store, [group]), schema=self._reader.arrow_schema)
-        if not rows.num_rows:
-            return []
-        batches: list[pa.RecordBatch] = rows.take(pa.array(row_order(rows, self.by, self.curve))).to_batches()
-        return batches
+        schema = self._reader.arrow_schema
+        rows = one_batch(list(self._reader.batches(self.store, [group])), schema)
+        yield from taken(rows, row_order(rows.select(list(self.by)), self.by, self.curve), schema)
 
     def _described(self, files: Iterable[DataFile], oldest: DataFile) -> Iterable[DataFile]:
         return (file._replace(level=SORTED_LEVEL) for file in super()._described(files, oldest))

@@ -21,7 +21,7 @@ CURVES = ("order", "zorder", "hilbert")
 _BITS = 62
 
 
-def row_order(rows: pa.Table, columns: Sequence[str], curve: Curve) -> Any:
+def row_order(rows: pa.RecordBatch, columns: Sequence[str], curve: Curve) -> Any:
     """The places of the rows in their new order, as a NumPy array.
 
     Args:
@@ -30,14 +30,14 @@ def row_order(rows: pa.Table, columns: Sequence[str], curve: Curve) -> Any:
     Raises:
         InvalidArgument: a column cannot be sorted.
 
-    >>> rows = pa.table({"a": [1, 0, 1, 0], "b": [1, 1, 0, 0]})
+    >>> rows = pa.record_batch({"a": [1, 0, 1, 0], "b": [1, 1, 0, 0]})
     >>> [row_order(rows, ["a", "b"], curve).tolist() for curve in CURVES]
     [[3, 1, 2, 0], [3, 1, 2, 0], [3, 1, 0, 2]]
     """
     try:
         if curve == "order":
             keys = [(name, "ascending") for name in columns]
-            return pc.sort_indices(rows.select(list(columns)), keys).to_numpy()
+            return pc.sort_indices(rows, keys).to_numpy()
         ranks = [_ranks(rows.column(name)) for name in columns]
     except pa.ArrowException as error:
         raise InvalidArgument(f"rows cannot be sorted by {', '.join(columns)}: {error}") from None
@@ -47,9 +47,9 @@ def row_order(rows: pa.Table, columns: Sequence[str], curve: Curve) -> Any:
     return np.argsort(code, kind="stable")
 
 
-def _ranks(column: pa.ChunkedArray) -> Any:
+def _ranks(column: pa.Array) -> Any:
     """The rank of each value; equal values have one rank."""
-    ranks = pc.rank(column.combine_chunks(), sort_keys="ascending", tiebreaker="dense")
+    ranks = pc.rank(column, sort_keys="ascending", tiebreaker="dense")
     return ranks.to_numpy().astype(np.int64) - 1
 
 

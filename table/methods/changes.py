@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
-from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from ...core.errors import CommitConflict, InvalidArgument
 from ..opened import OpenTable
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from ...coordinator.commit.receipt import Receipt
     from ...coordinator.commit.request import Grouping, Isolation
     from ...core.metadata.schema import TableSchema
@@ -55,19 +56,29 @@ class Changes(OpenTable):
         return self._schema
 
     def _evolve_to(self, data: Any, leave_out: str | None = None) -> Any:
-        """Add the columns that the first batch has and the table lacks, but for one. Returns the data, unchanged."""
-        from ...core.metadata.schema_changes import add_column
-        from ..writing.conform import batches_of, can_be_read_again
+        """Add what the first batch has and the table lacks: columns, but for one, and fields. Returns the data, unchanged."""
+        from ..conforming.sources import peeked
 
-        batches = batches_of(data)
-        first = next(batches, None)
-        if first is None:
-            return iter(())
+        schema, data = peeked(data)
+        if schema is not None:
+            self._add_columns(schema, leave_out)
+        return data
+
+    def _add_columns(self, schema: pa.Schema, leave_out: str | None = None) -> None:
+        """Add the columns and the fields of ROWs that the table lacks."""
+        import pyarrow as pa
+
+        from ...core.metadata.schema_changes import add_column
+        from ...core.rows.arrow import from_arrow_schema
+        from ..conforming.evolving import missing_parts
+
         self.refresh()  # another writer may have added them already
-        new = [column for column in first.schema if column.name not in {*self._schema.by_name, leave_out}]
-        if new:
-            self.alter(*(add_column(column.name, column.type) for column in new))
-        return data if can_be_read_again(data) else chain([first], batches)
+        known = {f.name: f for f in self._schema.fields}
+        chosen = [f for f in schema if f.name != leave_out and not (f.name in known and f.type.num_fields == 0)]
+        given = from_arrow_schema(pa.schema(chosen))
+        missing = list(missing_parts(self._schema.fields, given))
+        if missing:
+            self.alter(*(add_column(path, data_type) for path, data_type in missing))
 
     def _lookups(self) -> KeyLookups | None:
         if not self._schema.primary_keys:
@@ -89,7 +100,7 @@ class Changes(OpenTable):
         there is one, they are written again. For all other rows the newest schema is looked up first.
         """
         from ...coordinator.surroundings import MACHINE
-        from ..writing.conform import can_be_read_again
+        from ..conforming.sources import can_be_read_again
 
         again = can_be_read_again(data)
         if not again:

@@ -12,8 +12,6 @@ from ...core.errors import InvalidArgument
 from .changes import Changes
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from ...coordinator.commit.receipt import Receipt
     from ...coordinator.commit.request import Isolation
     from ...core.expressions.tree import Predicate
@@ -161,7 +159,8 @@ class RowChanges(Changes):
         ['B', 'D', 'a']
         """
         from ...core.expressions.tree import SOURCE, TARGET
-        from ..rowlevel.merge_builder import Merge, source_batch
+        from ..conforming.gathering import source_batch
+        from ..rowlevel.merge_builder import Merge
 
         self._check_not_pinned()
 
@@ -169,13 +168,7 @@ class RowChanges(Changes):
             return self._change_rows(operation_of, commit_user, identifier, isolation, properties)
 
         aliases = {target_alias: TARGET, source_alias: SOURCE}
-        return Merge(source_batch(data), on, run, aliases, self._add_columns if evolve else None)
-
-    def _add_columns(self, schema: pa.Schema) -> None:
-        """Add the columns that the table lacks."""
-        import pyarrow as pa
-
-        self._evolve_to(pa.RecordBatch.from_arrays([pa.nulls(0, f.type) for f in schema], schema=schema))
+        return Merge(source_batch(data, self._schema.fields), on, run, aliases, self._add_columns if evolve else None)
 
     def _change_rows(
         self,

@@ -28,6 +28,7 @@ from ...core.expressions.tree import Predicate, columns_of
 from ...core.metadata.merge_rules import merge_rules
 from ...core.metadata.schema import ROW_ID, ROW_SEQUENCE, TableSchema
 from ...core.places import codec_of
+from ...core.rows import sizes
 from ...core.rows.arrow import arrow_schema, to_arrow
 from ...core.rows.partition import closest
 from ...core.rows.types import Field
@@ -277,17 +278,19 @@ def _without_columns(rows: int) -> pa.RecordBatch:
 def gathered(batches: Generator[pa.RecordBatch, None, None]) -> Generator[pa.RecordBatch, None, None]:
     """Join small batches into larger ones, so that small files do not slow down the steps that follow."""
     waiting: list[pa.RecordBatch] = []
-    rows = 0
+    rows = held = 0
     with closing(batches):
         for batch in batches:
-            if waiting and (batch.num_rows >= _SMALL_BATCH_ROWS or rows + batch.num_rows > BATCH_ROWS):
+            size = batch.nbytes
+            is_small = batch.num_rows < _SMALL_BATCH_ROWS and size < sizes.PIECE_BYTES
+            if waiting and (not is_small or rows + batch.num_rows > BATCH_ROWS or held + size > sizes.PIECE_BYTES):
                 yield _joined(waiting)
-                waiting, rows = [], 0
-            if batch.num_rows >= _SMALL_BATCH_ROWS:
-                yield batch
-            else:
+                waiting, rows, held = [], 0, 0
+            if is_small:
                 waiting.append(batch)
-                rows += batch.num_rows
+                rows, held = rows + batch.num_rows, held + size
+            else:
+                yield batch
         if waiting:
             yield _joined(waiting)
 

@@ -28,7 +28,8 @@ from ...core.rows.literals import coerce_literal
 from ...core.rows.partition import closest
 from ...core.rows.types import TIMESTAMP_ROOTS, AtomicType, Field
 from ...core.rows.values import root_of, to_arrow_scalar
-from ..writing.conform import Conformer
+from ..conforming.conform import Conformer
+from ..conforming.rules import check_type
 
 _is = pa.types
 
@@ -40,6 +41,7 @@ class Assignment:
     Attributes:
         fields: the columns of the table.
         values: for each column that gets a value, a bound expression.
+        whole: those of them that take the column of a source as it is, by the rules of all rows that come in.
         keeps: do the other columns keep their values (UPDATE), or do they get their defaults (INSERT)?
         zone: in which a computed time of the clock is a point in time, and the other way round; None leaves that to the rules
             for rows that come in.
@@ -49,6 +51,7 @@ class Assignment:
     values: Mapping[str, Expression]
     keeps: bool
     zone: tzinfo | None = None
+    whole: frozenset[str] = frozenset()
 
     @staticmethod
     def of(
@@ -78,6 +81,7 @@ class Assignment:
             raise InvalidArgument(f"{where} is {given!r}", next_step="give a dict: {'column': 'expression'}")
         by_name = {f.name: f for f in fields}
         values: dict[str, Expression] = {}
+        whole = set()
         for key, value in given.items():
             name = _column_of(key, by_name, names, where)
             if name in values:
@@ -88,10 +92,11 @@ class Assignment:
                 values[name] = Binder(fields, zone, about).value(bound)
             elif isinstance(value, Reference):
                 values[name] = value
+                whole.add(name)
             else:
                 values[name] = lit(value)
         region = None if zone is None else region_of(zone)
-        made = Assignment(tuple(fields), _in_zone(values, by_name, zone), keeps, region)
+        made = Assignment(tuple(fields), _in_zone(values, by_name, zone), keeps, region, frozenset(whole))
         made.check(schemas)
         return made
 
@@ -115,7 +120,13 @@ class Assignment:
                 if not found.is_valid and not field.type.nullable:
                     raise InvalidArgument(f"{where} is NOT NULL, but its new value is null")
                 continue
-            _check_fits(type_of(value, schemas, where), field)
+            given = type_of(value, schemas, where)
+            if not self._meets_zone(given, field):
+                _check_fits(given, field, field.name in self.whole)
+
+    def _meets_zone(self, given: pa.DataType, field: Field) -> bool:
+        """Does a zone say what a time means in the column?"""
+        return self.zone is not None and root_of(field.type) in (*TIMESTAMP_ROOTS, "DATE") and _is.is_temporal(given)
 
     @cached_property
     def _conform(self) -> Conformer:
@@ -152,12 +163,10 @@ class Assignment:
         found = self._literal(value, field) if isinstance(value, Literal) else evaluate(value, tables, rows, where)
         if isinstance(found, pa.Scalar):
             found = pa.repeat(found, rows)
-        if isinstance(found, pa.ChunkedArray):
-            found = found.combine_chunks()
-        if self.zone is not None and root_of(field.type) in (*TIMESTAMP_ROOTS, "DATE") and _is.is_temporal(found.type):
+        if self._meets_zone(found.type, field):
             meant = as_instant if root_of(field.type) == "TIMESTAMP_LTZ" else as_local
             found = meant(Scope(where, self.zone), found)
-        return _rounded(found, to_arrow(field.type))
+        return found if field.name in self.whole else _rounded(found, to_arrow(field.type))
 
     @staticmethod
     def _literal(value: Literal, field: Field) -> pa.Scalar:
@@ -191,28 +200,14 @@ def _rounded(values: pa.Array, target: pa.DataType) -> pa.Array:
     return values
 
 
-def _check_fits(given: pa.DataType, field: Field) -> None:
-    """Refuse types of which no value can be stored in a column without a CAST."""
-    target = to_arrow(field.type)
-    if _is.is_null(given) or given == target:
-        return
-
-    def kind(t: pa.DataType) -> str:
-        if _is.is_integer(t) or _is.is_floating(t) or _is.is_decimal(t):
-            return "number"
-        if _is.is_string(t) or _is.is_large_string(t) or _is.is_string_view(t):
-            return "text"
-        if _is.is_binary(t) or _is.is_large_binary(t) or _is.is_fixed_size_binary(t):
-            return "bytes"
-        if _is.is_date(t) or _is.is_timestamp(t):
-            return "time"
-        return str(t.id)
-
-    if kind(given) != kind(target):
+def _check_fits(given: pa.DataType, field: Field, whole: bool) -> None:
+    """Refuse types of which no value can be stored in a column. Only columns of a source are parsed, or become text."""
+    if not whole and {"parsed", "written"}.intersection(check_type(given, field.type, field.name)):
         raise InvalidArgument(
-            f"column '{field.name}' is of type {target}, but its new value is of type {given}",
+            f"column '{field.name}' is of type {to_arrow(field.type)}, but its new value is of type {given}",
             next_step="CAST the value",
         )
+    check_type(given, field.type, field.name)
 
 
 def _in_zone(

@@ -6,7 +6,7 @@ Invariant: see `operation`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import tzinfo
 from typing import Any
@@ -83,6 +83,9 @@ class Edit:
         chosen = np.arange(rows.num_rows)
         action = DELETED if self.assignment is None else 0
         return Found(chosen, np.full(len(chosen), action), np.full(len(chosen), -1), np.zeros(0, np.int64))
+
+    def parts(self, sources: Any) -> Iterator[slice]:
+        yield slice(0, len(sources))
 
     def make(self, rows: pa.RecordBatch, actions: Any, sources: Any) -> pa.RecordBatch:
         assert self.assignment is not None

@@ -30,7 +30,7 @@ from ..scan.fallback import file_schemas_of
 from ..scan.plan import plan_scan
 from ..writing.writer import TableWriter, check_writable, keys_of
 from .append_table import AppendChange, Counts, Planned
-from .operation import DELETED, Operation, distinct
+from .operation import DELETED, Operation, distinct, made
 
 
 @dataclass
@@ -65,7 +65,7 @@ class EvolvingChange:
             scan.residual,
             file_schemas_of(timeline, self.schema, scan.splits),
         )
-        met, made, updated = [np.zeros(0, np.int64)], list[pa.Table](), 0
+        met, new, updated = [np.zeros(0, np.int64)], list[pa.Table](), 0
         for batch in reader.batches(self.store, scan.splits):
             columns = list(self.operation.columns)
             found = self.operation.find(batch.select(columns) if columns else batch)
@@ -78,12 +78,12 @@ class EvolvingChange:
             if not len(found.rows):
                 continue
             rows = batch.take(pa.array(found.rows))
-            new = self.operation.make(rows.select(self.schema.names), found.actions, found.sources)
-            updated += new.num_rows
-            part = pa.Table.from_batches([new]).select(assigned)
-            made.append(part.add_column(0, ROW_ID.name, rows.column(ROW_ID.name)))
-        if made and assigned:
-            self._messages += updated_columns(self.store, timeline, self.schema, snapshot, pa.concat_tables(made))
+            updated += rows.num_rows
+            parts = made(self.operation, rows.select(self.schema.names), found.actions, found.sources)
+            part = pa.Table.from_batches(parts).select(assigned)
+            new.append(part.add_column(0, ROW_ID.name, rows.column(ROW_ID.name)))
+        if new and assigned:
+            self._messages += updated_columns(self.store, timeline, self.schema, snapshot, pa.concat_tables(new))
         inserted = self.operation.inserted(distinct(np.concatenate(met)))
         if inserted is not None:
             self._messages += self._written(inserted)

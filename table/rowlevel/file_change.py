@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -26,11 +27,12 @@ from ...core.expressions.tree import Predicate
 from ...core.metadata.data_file import DataFile
 from ...core.metadata.schema import ROW_ID, ROW_SEQUENCE, TableSchema
 from ...core.paths import TablePaths
+from ...core.rows.whole import one_batch, taken
 from ..reading.positions import PositionReader
 from ..scan.fallback import FileSchemas
 from ..scan.split import Split
 from ..writing.data_writer import DataFileWriter, FileSettings
-from .operation import DELETED, Found, Operation, distinct
+from .operation import DELETED, Found, Operation, distinct, made
 
 _NONE = np.zeros(0, np.int64)
 HELD_BYTES = 16 << 20
@@ -163,20 +165,22 @@ class FileChanger:
     def _new_rows(self, split: Split, positions: Any, found: Found, chosen: Any) -> pa.Table:
         """The updated rows, with the columns of `fields`."""
         actions, sources = found.actions[chosen], found.sources[chosen]
-        made, done = [], 0
+        new, done = list[pa.RecordBatch](), 0
         for at, batch in self._whole.numbered(self.store, split, BitMap(positions)):
             part = slice(done, done + len(at))
-            made.append(self._made(batch, actions[part], sources[part]))
+            new += self._made(batch, actions[part], sources[part])
             done = part.stop
-        return pa.Table.from_batches(made)
+        return pa.Table.from_batches(new)
 
-    def _made(self, batch: pa.RecordBatch, actions: Any, sources: Any) -> pa.RecordBatch:
-        made = self.operation.make(batch.select(self.schema.names), actions, sources)
-        if not self._tracked:
-            return made
-        numbers = pa.nulls(batch.num_rows, pa.int64())
-        arrays = [*made.columns, batch.column(ROW_ID.name), numbers]
-        return pa.RecordBatch.from_arrays(arrays, schema=self._whole.arrow_schema)
+    def _made(self, batch: pa.RecordBatch, actions: Any, sources: Any) -> Iterator[pa.RecordBatch]:
+        done = 0
+        for new in made(self.operation, batch.select(self.schema.names), actions, sources):
+            if self._tracked:
+                ids = batch.column(ROW_ID.name).slice(done, new.num_rows)
+                arrays = [*new.columns, ids, pa.nulls(new.num_rows, pa.int64())]
+                new = pa.RecordBatch.from_arrays(arrays, schema=self._whole.arrow_schema)
+            done += new.num_rows
+            yield new
 
     # -------------------------------------------------------------------------------------------------------- rewriting
 
@@ -221,7 +225,7 @@ class FileChanger:
 
     def _after(self, split: Split, positions: Any, found: Found) -> Iterator[pa.RecordBatch]:
         """The rows of the file after the change, in their order."""
-        for at, batch in self._whole.numbered(self.store, split):
+        for at, batch in self._portions(split, positions, found):
             first, last = np.searchsorted(positions, (at[0], at[-1] + 1))
             here = slice(first, last)
             actions, sources = found.actions[here], found.sources[here]
@@ -234,15 +238,25 @@ class FileChanger:
                 keep[places[~updated]] = False
             if not self.moves and updated.any():
                 old = places[updated]
-                made = self._made(batch.take(pa.array(old)), actions[updated], sources[updated])
+                new = self._made(batch.take(pa.array(old)), actions[updated], sources[updated])
                 order = np.arange(len(at))
                 order[old] = len(at) + np.arange(len(old))
-                both = pa.Table.from_batches([batch, made.cast(batch.schema)])
-                batch = both.take(pa.array(order[keep])).combine_chunks().to_batches()[0] if keep.any() else batch[:0]
-            elif not keep.all():
+                both = one_batch([batch, *(rows.cast(batch.schema) for rows in new)])
+                yield from taken(both, order[keep], batch.schema)
+                continue
+            if not keep.all():
                 batch = batch.filter(pa.array(keep))
             if batch.num_rows:
                 yield batch
+
+    def _portions(self, split: Split, positions: Any, found: Found) -> Iterator[tuple[Any, pa.RecordBatch]]:
+        """The rows of the file by their positions, in portions whose new values are made at once."""
+        for at, batch in self._whole.numbered(self.store, split):
+            first, last = np.searchsorted(positions, (at[0], at[-1] + 1))
+            cuts = [first + part.stop for part in self.operation.parts(found.sources[first:last])][:-1]
+            places = [0, *np.searchsorted(at, positions[cuts]).tolist(), len(at)]
+            for start, stop in pairwise(places):
+                yield at[start:stop], batch.slice(start, stop - start)
 
     def _refuse_nulls(self, batch: pa.RecordBatch, split: Split) -> None:
         for column in self.schema.fields:

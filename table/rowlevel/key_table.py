@@ -39,7 +39,7 @@ from ..scan.plan import ScanPlan, plan_scan
 from ..writing.row_kinds import columns_to_delete, has_groups
 from ..writing.transaction import Transaction
 from .append_table import Counts
-from .operation import DELETED, Operation, distinct
+from .operation import DELETED, Operation, distinct, made
 
 _KIND = "__row_kind"
 _BEFORE, _AFTER, _GONE, _NEW = "-U", "+U", "-D", "+I"
@@ -139,12 +139,15 @@ class KeyChange:
         updated = found.actions != DELETED
         if updated.any():
             old = batch.take(pa.array(found.rows[updated]))
-            new = self.operation.make(old, found.actions[updated], found.sources[updated])
-            self._check(old, new)
             tally[0] += old.num_rows
-            if self._images:
-                yield self._of_kind(old, _BEFORE)
-            yield self._of_kind(new, _AFTER)
+            done = 0
+            for new in made(self.operation, old, found.actions[updated], found.sources[updated]):
+                before = old.slice(done, new.num_rows)
+                done += new.num_rows
+                self._check(before, new)
+                if self._images:
+                    yield self._of_kind(before, _BEFORE)
+                yield self._of_kind(new, _AFTER)
 
     def _of_kind(self, batch: pa.RecordBatch, kind: str) -> pa.RecordBatch:
         kinds = pa.repeat(kind, batch.num_rows)

@@ -7,7 +7,7 @@ is true wins. A row of the table that two rows of the source change is an error 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
 from typing import Any, ClassVar
@@ -23,6 +23,8 @@ from ...core.expressions.evaluate import condition, evaluate
 from ...core.expressions.tree import SOURCE, TARGET, Comparison, Expression, Predicate, references_of
 from ...core.metadata.schema import TableSchema
 from ...core.metadata.snapshot import OperationWord
+from ...core.rows.sizes import spans, widths
+from ...core.rows.whole import one_batch
 from .assignments import Assignment
 from .join import KeyJoin, common
 from .operation import DELETED, Found, all_but, distinct
@@ -108,7 +110,7 @@ class MergeRows:
         return tuple(dict.fromkeys(p[1] for p in named if p[0] == TARGET))
 
     def __getstate__(self) -> dict[str, Any]:
-        made = ("_assignments", "assigned", "columns", "_joins", "_source_keys", "predicate")
+        made = ("_assignments", "assigned", "columns", "_joins", "_source_keys", "_widths", "predicate")
         return {k: v for k, v in self.__dict__.items() if k not in made}
 
     # ------------------------------------------------------------------------------------------------- choosing files
@@ -185,15 +187,17 @@ class MergeRows:
             origins = np.concatenate((origins, np.full(int(acted.sum()), -1)))[order]
         return Found(places, numbers, origins, met)
 
-    def _true(self, test: Expression, where: str, rows: pa.RecordBatch, targets: Any, sources: Any) -> Any:
+    def _true(self, test: Expression, where: str, rows: pa.RecordBatch | None, targets: Any, sources: Any) -> Any:
         """Which pairs fulfil a condition. Only the columns that it names are taken."""
         named: dict[str, list[str]] = {TARGET: [], SOURCE: []}
         for reference in references_of(test):
             named[reference.parts[0]].append(reference.parts[1])
-        tables = {TARGET: rows.select(list(dict.fromkeys(named[TARGET]))).take(pa.array(targets))}
+        tables = {}
+        if rows is not None:
+            tables[TARGET] = rows.select(list(dict.fromkeys(named[TARGET]))).take(pa.array(targets))
         if sources is not None:
             tables[SOURCE] = self.source.select(list(dict.fromkeys(named[SOURCE]))).take(pa.array(sources))
-        return condition(test, tables, len(targets), where)
+        return condition(test, tables, len(targets if sources is None else sources), where)
 
     def _first(self, clauses: Sequence[Clause], start: int, rows: pa.RecordBatch, targets: Any, sources: Any) -> Any:
         """For each pair, what the first clause says that applies to it.
@@ -225,6 +229,13 @@ class MergeRows:
             next_step="leave one row for each key in the source, or add a condition to the clauses",
         )
 
+    @cached_property
+    def _widths(self) -> Any:
+        return np.append(widths(self.source), 0)
+
+    def parts(self, sources: Any) -> Iterator[slice]:
+        return spans(self._widths[sources])
+
     def make(self, rows: pa.RecordBatch, actions: Any, sources: Any) -> pa.RecordBatch:
         numbers = distinct(actions)
         if len(numbers) == 1:
@@ -234,8 +245,7 @@ class MergeRows:
             here = np.flatnonzero(actions == number)
             parts.append(self._assigned(number, rows.take(pa.array(here)), sources[here]))
             places.append(here)
-        joined = pa.Table.from_batches(parts).take(pa.array(np.argsort(np.concatenate(places))))
-        return joined.combine_chunks().to_batches()[0]
+        return one_batch(parts).take(pa.array(np.argsort(np.concatenate(places))))
 
     def _assigned(self, number: int, rows: pa.RecordBatch, sources: Any) -> pa.RecordBatch:
         tables: dict[str, Any] = {TARGET: rows}
@@ -250,14 +260,13 @@ class MergeRows:
         parts = []
         for clause in self.absent_rows:
             assert clause.assignment is not None
-            rows = self.source.take(pa.array(left))
-            if clause.condition is None:
-                holds = np.ones(len(left), bool)
-            else:
-                holds = condition(clause.condition, {SOURCE: rows}, len(left), "a clause's condition")
-            chosen = rows.filter(pa.array(holds))
-            if chosen.num_rows:
-                parts.append(clause.assignment.applied({SOURCE: chosen}, chosen.num_rows))
+            holds = np.ones(len(left), bool)
+            if clause.condition is not None:
+                holds = self._true(clause.condition, "a clause's condition", None, None, left)
+            chosen = left[holds]
+            for span in self.parts(chosen):
+                rows = self.source.take(pa.array(chosen[span]))
+                parts.append(clause.assignment.applied({SOURCE: rows}, rows.num_rows))
             left = left[~holds]
         return pa.Table.from_batches(parts) if parts else None
 

@@ -35,7 +35,6 @@ from ...core.metadata.schema import TableSchema
 from ...core.rows.arrow import arrow_schema
 from ...core.rows.partition import closest
 from ...core.rows.types import timestamp
-from ..writing.conform import batches_of
 from .assignments import Assignment
 from .merge import Clause, Key, MergeRows
 from .operation import Operation
@@ -168,7 +167,8 @@ class _Bound:
         """What must be equal, what else must be true, and what is asked of rows of the table alone."""
         keys, rest, chosen = [], list[Expression](), list[Predicate]()
         for part in self._parts(on):
-            bound = self._condition(part, "on")
+            where = "on" if isinstance(on, str) else f"on: column '{next(references_of(part)).parts[1]}'"
+            bound = self._condition(part, where)
             match part:
                 case Call(name="=", arguments=(left, right)) if {(_side(left), _side(right))} & _BOTH:
                     ours, theirs = (left, right) if _side(left) == TARGET else (right, left)
@@ -245,30 +245,3 @@ def _side(expression: Expression) -> str | None:
     """The one table whose columns an expression names; None for both or none."""
     tables = {reference.parts[0] for reference in references_of(expression)}
     return tables.pop() if len(tables) == 1 else None
-
-
-def source_batch(data: Any) -> pa.RecordBatch:
-    """The rows of a source as one batch, read once. Texts and dictionaries get their plain types.
-
-    Raises:
-        InvalidArgument: the data has no columns, or two of one name.
-    """
-    schema = getattr(data, "schema", None)
-    batches = list(batches_of(data))
-    found = schema if isinstance(schema, pa.Schema) else batches[0].schema if batches else None
-    if found is None:
-        raise InvalidArgument("the source has no rows and no columns", next_step="pass a table, which has a schema")
-    if len(set(found.names)) != len(found.names):
-        raise InvalidArgument("the source has two columns with the same name")
-    table = pa.Table.from_batches(batches, schema=found)
-    fields = [pa.field(f.name, _plain_type(f.type)) for f in found]
-    table = table.cast(pa.schema(fields)).combine_chunks()
-    if table.num_rows:
-        return table.to_batches()[0]
-    return pa.RecordBatch.from_arrays([pa.nulls(0, f.type) for f in fields], schema=pa.schema(fields))
-
-
-def _plain_type(t: pa.DataType) -> pa.DataType:
-    if pa.types.is_dictionary(t):
-        return _plain_type(t.value_type)
-    return pa.string() if pa.types.is_string_view(t) else t

@@ -7,6 +7,7 @@ Invariant: an operation has no state that changes, so that it can be applied to 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -79,6 +80,13 @@ class Operation(Protocol):
     def find(self, rows: pa.RecordBatch) -> Found:
         """What becomes of the rows of a batch that has `columns`."""
 
+    def parts(self, sources: Any) -> Iterator[slice]:
+        """Ranges of rows that may be made at once: the values that they take from the source are bounded.
+
+        Args:
+            sources: for each row the row of the source that it meets, -1 for none.
+        """
+
     def make(self, rows: pa.RecordBatch, actions: Any, sources: Any) -> pa.RecordBatch:
         """Rows after their assignments. The batch has all columns of the table, and so has the result.
 
@@ -92,6 +100,13 @@ class Operation(Protocol):
         Args:
             met: the rows of the source that met a row of the table, each once.
         """
+
+
+def made(operation: Operation, rows: pa.RecordBatch, actions: Any, sources: Any) -> Iterator[pa.RecordBatch]:
+    """Rows after their assignments, in parts."""
+    for part in operation.parts(sources):
+        here = rows.slice(part.start, part.stop - part.start)
+        yield operation.make(here, actions[part], sources[part])
 
 
 def distinct(numbers: Any) -> Any:

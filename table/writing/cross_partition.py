@@ -91,8 +91,7 @@ class CrossPartition:
     def rest(self) -> Placed:
         if not self._held:
             return
-        held, self._held = pa.Table.from_batches(self._held).combine_chunks(), []
-        (batch,) = held.to_batches(max_chunksize=held.num_rows)
+        batch, self._held = pa.concat_batches(self._held), []  # little more than `HELD_BYTES`
         rows = self._numbered(batch)
         if self._engine == "deduplicate":
             sources, partitions, kinds = self._moved(rows)

@@ -20,7 +20,7 @@ from ...core.metadata.merge_rules import VALUE_KIND, MergeRules
 from ...core.metadata.schema import TableSchema
 from ...core.rows.arrow import to_arrow, to_arrow_field
 from ...core.rows.types import Field, with_nullable
-from .conform import Conformer
+from ..conforming.conform import Conformer
 from .row_kinds import DELETE, INSERT, check_retracts, columns_to_delete, counted, kinds_of, retracts
 
 _KIND = pa.field(VALUE_KIND.name, pa.int8(), nullable=False)

@@ -20,7 +20,7 @@ from ...core.metadata.snapshot import Snapshot
 from ...core.places import codec_of
 from ...core.rows.arrow import to_arrow
 from ...core.rows.values import to_arrow_scalar
-from .conform import batches_of
+from ..conforming.sources import batches_of
 
 
 def snapshot_read(timeline: Timeline, read_snapshot: int | None) -> Snapshot | None:

@@ -7,7 +7,7 @@ bounded by `HELD_BYTES`, however many files are open. `abort` returns the keys o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -27,11 +27,13 @@ from ...core.metadata.merge_rules import POSTPONED, merge_rules
 from ...core.metadata.schema import TableSchema
 from ...core.paths import TablePaths
 from ...core.places import FileKeys, codec_of
+from ...core.rows import sizes
 from ...core.side_effects import check_side_effects
+from ..conforming.conform import Conformer
+from ..conforming.sources import batches_of
 from ..formats.writing import output_of
 from .beginning import Beginning
 from .bucket_writer import BucketWriter
-from .conform import Conformer, batches_of
 from .data_writer import DataFileWriter, FileSettings
 from .placement import NO_TOTAL_BUCKETS, FixedBuckets, Placed, Placement
 
@@ -43,9 +45,8 @@ HELD_BYTES = 256 << 20
 WRITE_THREADS = 4
 """How many files of one job are encoded and stored at once."""
 LEAST_SHARED_BYTES = 4 << 20
-_LEAST_ROWS = 1024
-"""The rows of a piece into which a large batch is cut."""
-
+_LEAST_BYTES = 1 << 20
+"""Batches are not cut into smaller pieces, however little memory a table grants."""
 
 _DEDICATED = (
     "blob-descriptor-field",
@@ -150,6 +151,11 @@ class TableWriter:
         self._form = _key_form(schema, changelog) if self._rules is not None else None
         self._settings = FileSettings.of(schema) if self._form is None else self._form.files.files
         self._most_held = HELD_BYTES if self._rules is None else schema.options.get(opt.WRITE_BUFFER_SIZE)
+        self._piece_bytes = (
+            sizes.PIECE_BYTES
+            if self._rules is None
+            else min(sizes.PIECE_BYTES, max(_LEAST_BYTES, self._most_held // 4))
+        )
         self._codec = codec_of(schema)
         self._paths = TablePaths(data_directory=schema.options.get(opt.DATA_FILE_DIRECTORY))
         self._conform = Conformer(schema.fields)
@@ -176,15 +182,8 @@ class TableWriter:
         elif row_kind is not None or deletes:
             raise InvalidArgument("a table without a primary key has no rows that could be replaced or deleted by key")
         for batch in batches_of(data):
-            for part in self._parts(batch):
+            for part in sizes.pieces(batch, self._piece_bytes):
                 self.write_batch(conform(part))
-
-    def _parts(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        """Pieces of a batch that are at most a quarter of what is held in memory: rows with a key are copied to be sorted."""
-        pieces = 1 if self._rules is None else 4 * batch.nbytes // max(1, self._most_held) + 1
-        rows = max(_LEAST_ROWS, -(-batch.num_rows // pieces))
-        for start in range(0, batch.num_rows, rows):
-            yield batch.slice(start, rows)
 
     def write_batch(self, batch: pa.RecordBatch) -> None:
         """Write a batch that already has the table's columns, order and types, after the kinds of its rows if it has a key."""

@@ -16,7 +16,7 @@ from lakelatch.core.metadata.schema import TableSchema
 from lakelatch.core.rows.bucket import BucketFunction, buckets
 from lakelatch.core.rows.types import Field
 from lakelatch.spark.rows.bucket_expressions import BUCKET, with_bucket
-from lakelatch.table.writing.conform import Conformer
+from lakelatch.table.conforming.conform import Conformer
 
 pytestmark = pytest.mark.spark
 

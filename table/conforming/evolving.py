@@ -1,0 +1,42 @@
+"""Columns, and fields of ROWs at any depth, that rows have and a table lacks.
+
+Owns: `missing_parts`. Must not know: how a schema is changed in a store. Source: format/schema §5.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from ...core.rows.types import ArrayType, DataType, Field, MapType, RowType, with_nullable
+
+
+def missing_parts(known: Sequence[Field], given: Sequence[Field], path: str = "") -> Iterator[tuple[str, DataType]]:
+    """What is missing: its path, as `add_column` takes it, and its type.
+
+    Args:
+        known: the table's columns.
+        given: the columns of the rows, as a new table would have them.
+
+    >>> from ...core.rows.types import AtomicType, string
+    >>> row, more = RowType((Field(1, "a", string()),)), RowType((Field(1, "a", string()), Field(2, "b", string())))
+    >>> given = [Field(0, "x", ArrayType(more)), Field(3, "y", string())]
+    >>> [path for path, _ in missing_parts([Field(0, "x", ArrayType(row))], given)]
+    ['x.element.b', 'y']
+    """
+    by_name = {f.name: f.type for f in known}
+    for field in given:
+        where = path + field.name
+        if field.name in by_name:
+            yield from _inside(by_name[field.name], field.type, where)
+        else:
+            yield where, with_nullable(field.type, True)
+
+
+def _inside(known: DataType, given: DataType, path: str) -> Iterator[tuple[str, DataType]]:
+    match known, given:
+        case RowType(fields=fields), RowType(fields=others):
+            yield from missing_parts(fields, others, f"{path}.")
+        case ArrayType(element=element), ArrayType(element=other):
+            yield from _inside(element, other, f"{path}.element")
+        case MapType(value=value), MapType(value=other):
+            yield from _inside(value, other, f"{path}.value")
