@@ -27,6 +27,7 @@ from .types import to_spark
 
 _TIMESTAMPS = (spark.TimestampType, spark.TimestampNTZType)
 _TEMPORAL = (spark.DateType, *_TIMESTAMPS)
+_INTERVALS = (spark.DayTimeIntervalType, spark.YearMonthIntervalType, spark.CalendarIntervalType)
 _ALONE = (*_TEMPORAL, spark.VariantType, spark.ArrayType, spark.MapType, spark.StructType)
 """Types whose values Arrow's casts would truncate, or would interpret in a time zone other than the session's."""
 
@@ -171,10 +172,18 @@ def _atom_needs_spark(source: spark.DataType, target: AtomicType, where: str) ->
     if isinstance(source, _TEMPORAL) and isinstance(wanted, _TIMESTAMPS):
         return type(source) is not type(wanted)
     if (isinstance(source, _ALONE) or isinstance(wanted, _ALONE)) and type(source) is not type(wanted):
-        raise InvalidArgument(
-            f"{where} is {source.simpleString()}, the table has {sql(target)}", next_step="cast it in the frame"
-        )
+        raise _misfit(source, target, where)
+    if isinstance(wanted, spark.StringType):
+        return not isinstance(source, spark.BinaryType)  # Spark knows best how it writes its values
+    if isinstance(source, _INTERVALS) or isinstance(source, spark.BooleanType) != (target.root == "BOOLEAN"):
+        raise _misfit(source, target, where)
     return False
+
+
+def _misfit(source: spark.DataType, target: DataType, where: str) -> InvalidArgument:
+    return InvalidArgument(
+        f"{where} is {source.simpleString()}, the table has {sql(target)}", next_step="cast it in the frame"
+    )
 
 
 def _as_target(source: spark.DataType, target: DataType) -> spark.DataType:
@@ -205,6 +214,10 @@ def _loses_nothing(source: spark.DataType, target: spark.DataType) -> bool:
         return source == target
     if isinstance(source, spark.NullType):
         return True
+    if isinstance(target, spark.StringType):
+        return isinstance(source, (spark.AtomicType, spark.CalendarIntervalType)) and not isinstance(
+            source, spark.BinaryType
+        )
     if isinstance(source, _TEMPORAL) and isinstance(target, _TIMESTAMPS):
         return True
     if type(source) in _WIDER and type(target) in _WIDER:

@@ -16,7 +16,7 @@ from ...core.casts.texts import plain_text
 from ...core.errors import InvalidArgument
 from ...core.rows.arrow import to_arrow
 from ...core.rows.types import MAX_LENGTH, STRING_ROOTS, AtomicType, DataType, sql
-from ...core.rows.values import root_of
+from ...core.rows.values import MILLIS_PER_DAY, root_of
 from .plain import plain, plain_type
 from .rules import refusal, rule_of
 
@@ -51,6 +51,8 @@ def converted(array: Any, data_type: AtomicType, where: str) -> Any:
             made = _text(given)
         elif data_type.root == "TIME" and rule == "parsed":
             made = _time_of(given, target, where)
+        elif _kinds.is_integer(given.type) and _kinds.is_time(target):
+            made = given.cast(pa.int32()).cast(target)
         elif _kinds.is_integer(given.type) and _kinds.is_decimal(target):
             made = given.cast(pa.decimal256(_WIDE, target.scale)).cast(target)
         else:
@@ -129,6 +131,8 @@ def _check_kept(given: Any, made: Any, where: str) -> None:
     elif _kinds.is_floating(source) and _kinds.is_decimal(target):
         off = pc.abs(pc.subtract(made.cast(pa.float64()), given.cast(pa.float64())))
         lost = pc.greater(off, pc.multiply(pc.abs(given.cast(pa.float64())), _DECIMAL_NOISE))
+    elif _kinds.is_integer(source) and _kinds.is_time(target):
+        lost = pc.or_(pc.less(given, 0), pc.greater_equal(given, MILLIS_PER_DAY))
     elif _kinds.is_timestamp(source) and _kinds.is_date(target):
         lost = pc.not_equal(made.cast(source), given)
     else:

@@ -164,6 +164,8 @@ def same(given: Any, read: Any, column: str) -> bool:
             MIDNIGHT.combine(_parsed(given, dt.date.fromisoformat), dt.time()) == MIDNIGHT.combine(read, dt.time())
         )
     if column.startswith("TIME("):
+        if isinstance(given, int):
+            given = (dt.datetime.min + dt.timedelta(milliseconds=given)).time()
         return bool(read == _parsed(given, dt.time.fromisoformat))
     if column.startswith("TIMESTAMP"):
         moment = _parsed(given, lambda text: dt.datetime.fromisoformat(text.replace("Z", "+00:00")))
