@@ -56,7 +56,11 @@ def _register_create(commands: Commands) -> None:
     columns.add_argument(
         "--schema-json", metavar="FILE", help="take columns, keys and options from a schema file in JSON"
     )
-    columns.add_argument("--like", metavar="FILE", help="take the columns of a Parquet or Arrow file")
+    columns.add_argument(
+        "--like",
+        metavar="FILE",
+        help="take the columns of a file of rows; those of CSV and JSON are inferred from its beginning",
+    )
     parser.add_argument("--partition-by", metavar="A,B", help="partition columns")
     parser.add_argument("--primary-key", metavar="A,B", help="primary key columns")
     parser.add_argument("--option", action="append", default=[], metavar="K=V", help="a table option (repeatable)")

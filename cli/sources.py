@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from csv import reader as csv_lines
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -70,7 +72,10 @@ def rows_of(name: str, schema: pa.Schema, file_format: str | None = None, nulls:
             return
         with _opened(name) as source:
             if kind == "csv":
-                yield from _csv_rows(source, schema, nulls)
+                try:
+                    yield from _csv_rows(source, schema, nulls)
+                except pa.ArrowInvalid as error:
+                    raise _csv_error(error, name) from error
             elif kind == "json":
                 yield from _json_rows(source, schema, name)
             else:
@@ -78,17 +83,19 @@ def rows_of(name: str, schema: pa.Schema, file_format: str | None = None, nulls:
 
 
 def schema_of(name: str, file_format: str | None = None) -> pa.Schema:
-    """The columns of a Parquet or Arrow file."""
+    """The columns of a file. The types of CSV and JSON are inferred by Arrow from the first megabyte."""
     import pyarrow.parquet as pq
+    from pyarrow import csv
+    from pyarrow import json as arrow_json
 
     kind = format_of_name(name, file_format)
     with _blamed(name):
         if kind == "parquet":
             return pq.read_schema(name)
-        if kind == "arrow":
-            with _opened(name) as source:
+        with _opened(name) as source:
+            if kind == "arrow":
                 return _arrow_reader(source).schema
-    raise InvalidArgument(f"{name}: a {kind} file has no types", next_step="give --column or --schema-json")
+            return (csv.open_csv if kind == "csv" else arrow_json.open_json)(source).schema
 
 
 @contextmanager
@@ -157,12 +164,32 @@ def _csv_rows(source: BinaryIO, schema: pa.Schema, nulls: tuple[str, ...]) -> It
     convert = csv.ConvertOptions(
         column_types=types, null_values=["", *nulls], strings_can_be_null=True, quoted_strings_can_be_null=False
     )
-    for batch in csv.open_csv(source, convert_options=convert):
+    for batch in csv.open_csv(source, csv.ReadOptions(use_threads=False), convert_options=convert):
         for i, name in enumerate(batch.schema.names):
             if name in as_text:
                 column = _from_text(batch.column(i), schema.field(name).type)
                 batch = batch.set_column(i, name, column)
         yield batch
+
+
+_CSV_ERROR = re.compile(r"In CSV column #(\d+): (?:Row #(\d+): )?(.*)", re.DOTALL)
+_CSV_VALUE = re.compile(r"invalid value '(.*)'", re.DOTALL)
+
+
+def _csv_error(error: Any, name: str) -> Any:
+    """The error with the column's name, where Arrow has its number."""
+    found = _CSV_ERROR.search(str(error))
+    if found is None or name == STDIN:
+        return error
+    with _opened(name) as source:
+        line = source.read(1 << 20).decode(errors="replace").lstrip("\ufeff").splitlines()[:1]
+    header = next(csv_lines(line), [])
+    place, row, told = int(found[1]), found[2], " ".join(found[3].split())
+    column = f"'{header[place]}'" if place < len(header) else f"number {place + 1}"
+    value = _CSV_VALUE.search(told)
+    hint = None if value is None else f"correct it, or pass --null '{value[1]}' if it means null"
+    where = f"row {row}, " if row else ""
+    return InvalidArgument(f"{name}: {where}column {column}: {told}", next_step=hint)
 
 
 def _from_text(texts: pa.Array, kind: pa.DataType) -> pa.Array:
@@ -190,6 +217,7 @@ def _json_rows(source: Any, schema: pa.Schema, name: str) -> Iterator[Any]:
     """Read JSON lines. A key that is not a column of the table is kept, so that the writer can name it when it refuses it."""
     lines = enumerate(_lines(source), 1)
     while block := list(itertools.islice(lines, JSON_ROWS)):
+        numbers = [number for number, line in block if line.strip()]
         rows = [_object(line, number, name) for number, line in block if line.strip()]
         known = {f.name: f.type for f in schema}
         seen = dict.fromkeys(key for row in rows for key in row)
@@ -200,11 +228,22 @@ def _json_rows(source: Any, schema: pa.Schema, name: str) -> Iterator[Any]:
             except (pa.ArrowException, TypeError, ValueError, ArithmeticError, KeyError) as error:
                 if key not in known:
                     raise InvalidArgument(f"the table has no column {key!r}") from None
-                first, last = block[0][0], block[-1][0]
                 told = " ".join(str(error).split())
-                raise InvalidArgument(f"{name}, lines {first} to {last}: column {key!r}: {told}") from error
+                line = next(
+                    (n for n, row in zip(numbers, rows, strict=True) if not _reads(row.get(key), known[key])),
+                    numbers[0],
+                )
+                raise InvalidArgument(f"{name}, line {line}: column {key!r}: {told}") from error
         if columns:
             yield pa.record_batch(columns)
+
+
+def _reads(value: Any, kind: pa.DataType) -> bool:
+    try:
+        from_json([value], kind)
+    except (pa.ArrowException, TypeError, ValueError, ArithmeticError, KeyError):
+        return False
+    return True
 
 
 def _object(line: bytes, number: int, name: str) -> dict[str, Any]:

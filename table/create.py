@@ -18,8 +18,6 @@ from ..core.errors import InvalidArgument, LakelatchError, StoreUnavailable, Tab
 from ..core.paths import DEFAULT_BRANCH, TablePaths
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from ..backends.store import Store
     from ..coordinator.journal.lines import Journal
     from ..coordinator.maintenance.deletion import Progress
@@ -68,7 +66,7 @@ class Schema:
 
 def create_table(
     url: str,
-    schema: pa.Schema | Schema,
+    schema: Any,
     *,
     partition_by: Sequence[str] | str | None = None,
     primary_key: Sequence[str] | str | None = None,
@@ -83,7 +81,8 @@ def create_table(
 
     Args:
         url: the table's location: a path, `file://`, `s3://`, …
-        schema: an Arrow schema, or `Schema` for types that Arrow lacks.
+        schema: an Arrow schema or what has one, a pandas or polars frame, whose rows are not written, a dict of names and types,
+            text such as `id BIGINT NOT NULL, day DATE`, or `Schema` for types that Arrow lacks.
         partition_by, primary_key: a column name, or several.
         options: the format's table options. The locations of `data-file.external-paths` are allowed for this table (see `allow`).
         exist_ok: return the existing table instead of raising.
@@ -106,11 +105,11 @@ def create_table(
     from ..core.metadata.table_identity import with_identity
     from ..core.option_names import check_option_name
     from ..core.places import named_locations
-    from ..core.rows.arrow import from_arrow_schema
+    from .conforming.columns import columns_of
 
     for key in options or {}:
         check_option_name(str(key), allow_unknown)
-    fields = schema.fields if isinstance(schema, Schema) else from_arrow_schema(schema)
+    fields = schema.fields if isinstance(schema, Schema) else columns_of(schema)
     made = new_schema(
         fields,
         partition_keys=_names(partition_by),

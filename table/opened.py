@@ -7,7 +7,8 @@ Invariant: a table that is pinned to a snapshot commits nothing.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from ..core import options as opt
 from ..core.errors import InvalidArgument
@@ -68,6 +69,13 @@ class OpenTable:
     def __repr__(self) -> str:
         at = f" at snapshot {self.pinned.id}" if self.pinned is not None else ""
         return f"Table({self.url}{at})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A table that is pickled or copied is opened again there. Its store's credentials travel with it."""
+        again = partial(
+            type(self), branch=self._branch, journal=self._journal, pinned=self.pinned, first_schema=self._first_schema
+        )
+        return again, (self.store, self._schema)
 
     @property
     def url(self) -> str:

@@ -24,13 +24,13 @@ from ...core.html_text import grid
 from ...core.json_text import parse_json
 from ...core.metadata.dropped import is_dropped
 from ...core.paths import DEFAULT_BRANCH, TablePaths
-from ..create import Schema, create_table, drop_table, is_table, open_table, rename_table
+from ..create import create_table, drop_table, is_table, open_table, rename_table
 from ..table import Table
 from .maintain import Told, Upkeep, maintain
 from .names import DATABASE_SUFFIX, TableName, checked_database, defect, folder_of
 
 if TYPE_CHECKING:
-    import pyarrow as pa
+    pass
 
 MARK = ".lakelatch-database"
 """A file that keeps the folder of an empty database."""
@@ -201,7 +201,7 @@ class Catalog:
     def create_table(
         self,
         name: str,
-        schema: pa.Schema | Schema,
+        schema: Any,
         *,
         partition_by: Sequence[str] | str | None = None,
         primary_key: Sequence[str] | str | None = None,

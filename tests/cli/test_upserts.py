@@ -81,3 +81,15 @@ def test_rows_are_deleted_and_updated_by_condition(run: Any, orders: str, tmp_pa
     refused = run("update", orders, "--set", "nothing = 1", "--json")
     assert refused.code == 2 and "no column 'nothing'" in refused.error["message"]
     assert run("delete", orders, "--where", "id = 1", "--keys", tmp_path / "a.csv").code == 2
+
+
+def test_errors_of_text_files_name_the_column_the_row_and_the_option(run: Any, tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("id,x\n1,2.5\n2,NA\n")
+    (tmp_path / "like.csv").write_text("id,x\n1,2.5\n")
+    assert run("create", tmp_path / "t", "--like", tmp_path / "like.csv").code == 0
+    assert ll.open_table(str(tmp_path / "t")).arrow_schema.names == ["id", "x"]
+    said = run("write", tmp_path / "t", tmp_path / "a.csv").err
+    assert "row 3, column 'x'" in said.lower() and "--null 'NA'" in said
+    assert run("write", tmp_path / "t", tmp_path / "a.csv", "--null", "NA").code == 0
+    (tmp_path / "b.jsonl").write_text('{"id": 1}\n{"id": "z"}\n')
+    assert "line 2: column 'id'" in run("write", tmp_path / "t", tmp_path / "b.jsonl").err
