@@ -39,11 +39,11 @@ def columns_of(given: Any) -> tuple[Field, ...]:
     library = type(given).__module__.split(".")[0]
     if isinstance(given, str):
         return _of_row(parse_sql_type(f"ROW<{given}>", "schema"))
+    if library in ("pandas", "polars") and type(given).__name__ in ("DataFrame", "LazyFrame"):
+        return from_arrow_schema(peeked(given)[0] or pa.schema([]))
     schema = given if isinstance(given, pa.Schema) else getattr(given, "schema", None)
     if isinstance(schema, pa.Schema):
         return from_arrow_schema(schema)
-    if library in ("pandas", "polars") and type(given).__name__ in ("DataFrame", "LazyFrame"):
-        return from_arrow_schema(peeked(given)[0] or pa.schema([]))
     if hasattr(given, "__arrow_c_schema__"):
         return from_arrow_schema(pa.schema(given))
     if hasattr(given, "__arrow_c_stream__"):

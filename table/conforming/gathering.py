@@ -29,9 +29,9 @@ def source_batch(data: Any, fields: Sequence[Field] = ()) -> pa.RecordBatch:
     Raises:
         InvalidArgument: the data has no columns, or its parts have other columns.
     """
-    schema = getattr(data, "schema", None)
     batches = list(batches_of(data))
-    if not batches and isinstance(schema, pa.Schema):
+    schema = None if batches else getattr(data, "schema", None)
+    if isinstance(schema, pa.Schema):
         batches = [pa.RecordBatch.from_arrays([pa.nulls(0, f.type) for f in schema], schema=schema)]
     if not batches or not batches[0].schema.names:
         raise InvalidArgument("the source has no rows and no columns", next_step="pass a table, which has a schema")

@@ -45,7 +45,7 @@ HELD_BYTES = 256 << 20
 WRITE_THREADS = 4
 """How many files of one job are encoded and stored at once."""
 LEAST_SHARED_BYTES = 4 << 20
-_LEAST_BYTES = 1 << 20
+_LEAST_BYTES = 32 << 10
 """Batches are not cut into smaller pieces, however little memory a table grants."""
 
 _DEDICATED = (
