@@ -24,6 +24,11 @@ def register(commands: Commands) -> None:
     )
     add_branch(parser)
     add_travel(parser)
+    parser.add_argument(
+        "--partition",
+        metavar="K=V/…",
+        help="only files of this partition: month=1, or month=1/carrier=AA",
+    )
     parser = add_command(
         commands, "schema", schema, "Show columns, keys and options.", "lakelatch schema s3://lake/flights --all"
     )
@@ -33,7 +38,7 @@ def register(commands: Commands) -> None:
 
 def files(args: argparse.Namespace, output: Output) -> int:
     table = open_as_of(args)
-    found = table.files()
+    found = table.files(args.partition)
     if output.as_json:
         for row in found.to_pylist():
             output.record(row)

@@ -7,7 +7,7 @@ commit.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -105,14 +105,23 @@ class Table(
 
         return live(timeline.entries(timeline.manifests(snapshot))) if snapshot is not None else []
 
-    def files(self) -> pa.Table:
-        """One row per live data file: partition, bucket, path, rows, bytes, level, schema, sequence numbers."""
+    def files(self, partition: Mapping[str, Any] | str | None = None) -> pa.Table:
+        """One row per live data file: partition, bucket, path, rows, bytes, level, schema, sequence numbers.
+
+        Args:
+            partition: only files of these partitions: `{"month": 1}` or `"month=1"`, with some or all partition columns.
+
+        Raises:
+            InvalidArgument: a column is no partition column, or a value does not fit.
+        """
         from . import system
+        from .compaction.plan import of_partitions
         from .scan.column_splits import live_files
 
         timeline, snapshot, schema = self._seen()
         parts = [] if snapshot is None else timeline.entry_parts(timeline.manifests(snapshot))
-        return system.files_table(schema, timeline.paths, live_files(parts))
+        chosen = None if partition is None else of_partitions([partition], schema)
+        return system.files_table(schema, timeline.paths, live_files(parts), chosen)
 
     def explain(self, commit: int | tuple[str, int | None] | Receipt | Snapshot | None = None) -> str:
         """The history of one commit as text: its base, its attempts, the commits that it lost to, its changes.

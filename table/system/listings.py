@@ -20,6 +20,7 @@ from ...core.paths import TablePaths, safe_name
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from ...core.expressions.tree import Predicate
     from ...core.metadata.file_columns import FileColumns
 
 
@@ -42,12 +43,35 @@ def history_row(snapshot: Snapshot) -> dict[str, Any]:
     }
 
 
-def files_table(schema: TableSchema, paths: TablePaths, files: Sequence[FileColumns]) -> pa.Table:
-    """One row per data file."""
+def files_table(
+    schema: TableSchema, paths: TablePaths, files: Sequence[FileColumns], where: Predicate | None = None
+) -> pa.Table:
+    """One row per data file.
+
+    Args:
+        where: chooses partitions; None for all.
+    """
     import pyarrow as pa
 
+    if where is not None:
+        files = _of_partitions(files, where, schema)
     found = [_files_table(schema, paths, part) for part in files or [_no_files()]]
     return pa.concat_tables(found)
+
+
+def _of_partitions(files: Sequence[FileColumns], where: Predicate, schema: TableSchema) -> list[FileColumns]:
+    import numpy as np
+
+    from ...core.expressions.binding import condition_of
+    from ...core.places import codec_of
+    from ...core.statistics.pruning import PartitionTest
+
+    test, kept = PartitionTest(condition_of(where, schema.fields), codec_of(schema)), []
+    for part in files:
+        partitions = part.column("partition").dictionary_encode()
+        mask = np.array(test.kept(partitions.dictionary.to_pylist()), bool)[np.asarray(partitions.indices)]
+        kept.append(part.chosen(np.flatnonzero(mask)))
+    return kept
 
 
 def _no_files() -> FileColumns:

@@ -8,19 +8,23 @@ Invariants: Each row of the result was tested with the whole predicate. Rows are
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
 
 import pyarrow as pa
 
 from ...core.errors import InvalidArgument
 from ...core.expressions.binding import condition_of
 from ...core.expressions.evaluate import to_arrow_mask
-from ...core.expressions.tree import Predicate, columns_of
+from ...core.expressions.tree import Comparison, Predicate, columns_of, transformed
 from ...core.metadata.schema import TableSchema
+from ...core.places import codec_of
 from ...core.rows.arrow import arrow_schema
-from ...core.rows.partition import closest
+from ...core.rows.partition import PartitionCodec, closest
 from ...core.rows.types import Field
 from . import files, history, rows
 from .definition import SystemTable, View, Wanted
+from .texts import partition_spec, partition_text
 
 SYSTEM_TABLES: dict[str, SystemTable] = {t.name: t for t in (*history.TABLES, *files.TABLES, *rows.TABLES)}
 MADE_BY_THE_READER = frozenset(t.name for t in history.TABLES)
@@ -69,6 +73,8 @@ def read_system(
     fields = table.fields(view.schema)
     output = _chosen(table, view.schema, columns)
     bound = condition_of(where, fields)
+    if bound is not None and any(f.name == "partition" for f in fields):
+        bound = transformed(bound, lambda leaf: _spelled(leaf, table, codec_of(view.schema)))
     tested = frozenset() if bound is None else columns_of(bound)
     wanted = Wanted(frozenset(f.name for f in output) | tested, bound, tuple(fields))
     batches = _batches(table, view, wanted, [f for f in fields if f.name in tested], output, limit)
@@ -98,6 +104,39 @@ def _batches(
             yield pa.RecordBatch.from_arrays(batch.columns, schema=schema)
         if left == 0:
             return
+
+
+def _spelled(leaf: Comparison, table: SystemTable, codec: PartitionCodec) -> Comparison:
+    """A test of column `partition` by names of partitions, with these in the table's own spelling."""
+    if leaf.column != "partition" or leaf.op not in ("=", "!=", "in") or not codec.fields:
+        return leaf
+    return replace(leaf, literals=tuple(None if t is None else _own_spelling(t, table, codec) for t in leaf.literals))
+
+
+def _own_spelling(text: str, table: SystemTable, codec: PartitionCodec) -> str:
+    """The name of a partition as a table spells it: `{1, a}`, and in table `partitions` `month=1/c=a`.
+
+    Raises:
+        InvalidArgument: it is no name of a whole partition.
+    """
+    own = partition_spec if table.name == "partitions" else partition_text
+    names = [f.name for f in codec.fields]
+    in_braces = text[:1] == "{" and text[-1:] == "}"
+    if in_braces and own is partition_text:
+        return text
+    if in_braces and len(values := text[1:-1].split(", ")) == len(names):
+        given: dict[str, Any] | str = {n: None if v == "null" else v for n, v in zip(names, values, strict=True)}
+    elif "=" not in text and len(names) == 1:
+        given = {names[0]: text}
+    else:
+        given = text
+    found = codec.parse_spec(given)
+    if len(found) < len(names):
+        raise InvalidArgument(
+            f"where: {text!r} names no whole partition",
+            next_step=f"write '{'/'.join(f'{name}=…' for name in names)}'; LIKE finds partitions by parts of their names",
+        )
+    return own(codec, codec.encode([found[name] for name in names]))
 
 
 def _chosen(table: SystemTable, schema: TableSchema, columns: Sequence[str] | None) -> tuple[Field, ...]:

@@ -28,10 +28,10 @@ WRONG: dict[str, tuple[Callable[[Any], object], str]] = {
     "retain": (lambda table: table.expire(retain_max="2"), "retain_max '2' is not a number"),
     "retain least": (lambda table: table.expire(retain_min=1.5), "retain_min 1.5 is not a number"),
     "deletes": (lambda table: table.expire(max_deletes=True), "max_deletes True is not a number"),
-    "partitions": (lambda table: table.expire_partitions(older_than=7), "older_than 7 is not text"),
+    "partitions": (lambda table: table.expire_partitions(older_than="7 days ago"), "older_than is of type TIMESTAMP"),
     "expire": (lambda table: table.expire(older_than="x"), "older_than is of type TIMESTAMP"),
     "clean": (lambda table: table.clean(older_than="yesterday"), "older_than is of type TIMESTAMP"),
-    "consumers": (lambda table: table.expire_consumers(older_than="1 d"), "older_than is of type TIMESTAMP"),
+    "consumers": (lambda table: table.expire_consumers(older_than="a day"), "older_than is of type TIMESTAMP"),
 }
 
 

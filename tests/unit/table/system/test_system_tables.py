@@ -6,10 +6,12 @@ from itertools import count
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 import lakelatch as ll
 from lakelatch.backends.metered import MeteredStore
+from lakelatch.core.errors import InvalidArgument
 from lakelatch.core.metadata.data_file import ADD, DELETE, DataFile, ManifestEntry, SimpleStats
 from lakelatch.core.metadata.file_columns import FileColumns
 from lakelatch.core.metadata.folding import summarise
@@ -87,7 +89,7 @@ FILTERS = [
     ("schemas", "schema_id = 1"),
     ("options", "key = 'bucket'"),
     ("files", "partition = '{1}'"),
-    ("files", "partition IN ('{1}', '{7}', 'p=0', '{null}') AND bucket = 0"),
+    ("files", "partition IN ('{1}', '{7}', '{null}') AND bucket = 0"),
     ("files", "partition = '{01}'"),
     ("files", "level > 0"),
     ("files", "NOT partition = '{1}' AND level < 5"),
@@ -115,6 +117,34 @@ def test_a_filter_gives_what_the_whole_table_has(
     whole = table.system(name)
     expected = whole.filter(to_arrow_mask(condition_of(where, fields), whole))
     assert sorted(map(repr, table.system(name, where=where).to_pylist())) == sorted(map(repr, expected.to_pylist()))
+
+
+@pytest.mark.parametrize(
+    ("name", "where", "own"),
+    [
+        ("files", "partition = 'p=1'", "partition = '{1}'"),
+        ("files", "partition IN ('1', 'p=0') AND level < 5", "partition IN ('{1}', '{0}') AND level < 5"),
+        ("buckets", "NOT partition = 'p=0'", "NOT partition = '{0}'"),
+        ("partitions", "partition = '{1}' OR partition <> '0'", "partition = 'p=1' OR partition <> 'p=0'"),
+    ],
+)
+def test_a_partition_may_be_spelled_in_every_way(keyed: Table, name: str, where: str, own: str) -> None:
+    """The name that another listing prints finds the same rows, and what is no name of a partition is refused."""
+    found = keyed.system(name, where=where)
+    assert found.equals(keyed.system(name, where=own)) and found.num_rows
+    with pytest.raises(InvalidArgument, match="'q' is not a partition column"):
+        keyed.system(name, where="partition = 'q=1'")
+
+
+def test_files_of_one_partition(keyed: Table) -> None:
+    """`files` takes a partition in the forms that every other method takes, as its own column spells it."""
+    whole = keyed.files()
+    for spec in ("p=1", {"p": 1}):
+        found = keyed.files(partition=spec)
+        assert found.num_rows and found.equals(whole.filter(pc.equal(whole.column("partition"), "p=1")))
+    assert keyed.files(partition="p=9").num_rows == 0
+    with pytest.raises(InvalidArgument, match="not a partition column"):
+        keyed.files(partition="month=1")
 
 
 def metered(table: Table) -> tuple[Table, MeteredStore]:
