@@ -22,6 +22,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from pyspark.sql.types import StructType
+
 from ..core.metadata.data_file import DataFile
 from ..core.metadata.schema import TableSchema
 from ..core.places import codec_of
@@ -30,7 +32,6 @@ from ..core.rows.types import INTEGER_ROOTS, Field
 from ..core.rows.values import root_of
 from ..table.scan.split import Split
 from .session import is_connect, setting
-from .types import spark_schema
 
 _LOG = logging.getLogger("lakelatch.spark")
 
@@ -59,7 +60,7 @@ def scan_files(
     root: str,
     splits: Sequence[Split],
     schema: TableSchema,
-    fields: Sequence[Field],
+    columns: StructType,
     options: dict[str, str],
 ) -> Iterator[Any]:
     """Frames over the files of splits, which Spark's reader must be able to read correctly.
@@ -70,12 +71,12 @@ def scan_files(
     Args:
         root: the URL by which Spark opens the table's root, without a slash at the end.
         schema: the table's schema.
-        fields: the columns of the frames. They may have more, and in another order.
+        columns: those of the frames, with Spark's types. They may have more, and in another order.
         options: options for Spark's reader: credentials.
     """
     base, known, others = by_folders(splits, schema)
     # With an explicit schema, Spark does not open a file to infer one.
-    reader = session.read.schema(spark_schema(fields)).options(**options, **READ_OPTIONS)
+    reader = session.read.schema(columns).options(**options, **READ_OPTIONS)
     by_log = not is_connect(session) and setting(session, _NO_LOG, "false").lower() != "true"
     if known:
         folder = f"{root}/{base}".rstrip("/")

@@ -17,6 +17,7 @@ from functools import reduce
 from typing import Any
 
 from pyspark.sql import functions as F  # noqa: N812 - Spark's users know it by this name
+from pyspark.sql import types as spark_types
 
 from ..backends.local import local_path
 from ..backends.registry import scheme_of
@@ -37,6 +38,7 @@ from ..table.travel import epoch_millis
 from .hadoop import hadoop_options
 from .native import paths_without_job, scan_files
 from .predicate import Untranslatable, column_of, to_column
+from .read_marks import Mark, mark_of, with_mark
 from .session import FILE_SYSTEMS, has_time_type, is_connect, parallelism, setting, tells_case
 from .shipping import shipped
 from .system import system_frame
@@ -99,9 +101,10 @@ def read(
     Example:
         ``lakelatch.spark.read(spark, "s3://lake/flights", columns=["carrier"], where="month = 1").show()``
     """
-    table = open_table(url, branch=branch, storage_options=storage_options)
+    opened = table = open_table(url, branch=branch, storage_options=storage_options)
     zone = session_zone(spark)
-    if (snapshot, tag, timestamp, watermark) != (None,) * 4:
+    chosen = (snapshot, tag, timestamp, watermark) != (None,) * 4
+    if chosen:
         moment = None if timestamp is None else epoch_millis(timestamp, zone=zone)
         mark = None if watermark is None else epoch_millis(watermark, "watermark", zone)
         table = table.at(snapshot=snapshot, tag=tag, timestamp=moment, watermark=mark)
@@ -110,9 +113,10 @@ def read(
         return system_frame(spark, table, system, names, where, zone)
     if system is not None:
         plan = read_optimized_plan(table.system_view(), bound_in(zone, where, table.schema), names)
-        return Scan(spark, table, plan, names, dict(storage_options or {})).frame()
-    plan = table.plan(bound_in(zone, where, table.schema), names)
-    return Scan(spark, table, plan, names, dict(storage_options or {})).frame()
+    else:
+        plan = table.plan(bound_in(zone, where, table.schema), names)
+    shown = mark_of(opened, plan.snapshot, "chosen" if chosen else "newest")
+    return Scan(spark, table, plan, names, dict(storage_options or {}), shown).frame()
 
 
 class Scan:
@@ -121,11 +125,19 @@ class Scan:
     Args:
         plan: the plan of the table, with the predicate.
         columns: the names of the columns, in the order wanted; None means all.
+        mark: says what the frame shows; None if nothing is to remember that.
     """
 
     def __init__(
-        self, spark: Any, table: Table, plan: ScanPlan, columns: list[str] | None, storage_options: Mapping[str, Any]
+        self,
+        spark: Any,
+        table: Table,
+        plan: ScanPlan,
+        columns: list[str] | None,
+        storage_options: Mapping[str, Any],
+        mark: Mark | None = None,
     ) -> None:
+        self.mark = mark
         self.spark, self.table, self.plan, self.storage_options = spark, table, plan, storage_options
         schema = table.schema
         self.output = fields_of(schema, columns)  # rejects unknown columns and suggests similar names
@@ -165,7 +177,8 @@ class Scan:
         if others or not frames:
             frames.append(self._arrow(others))
         frame = reduce(lambda a, b: a.unionByName(b), frames)
-        return frame if self.output else frame.select()
+        frame = frame if self.output else frame.select()
+        return frame if self.mark is None else frame.alias(str(self.mark))
 
     # ---------------------------------------------------------------------------------------------------- the legs
 
@@ -237,7 +250,7 @@ class Scan:
             found = [
                 (frame, marked)
                 for s, fields, marked in scans
-                for frame in scan_files(self.spark, root, s, self.table.schema, fields, options)
+                for frame in scan_files(self.spark, root, s, self.table.schema, self._marked(fields), options)
             ]
         except Exception as error:
             if root.startswith("file:"):
@@ -248,6 +261,9 @@ class Scan:
             _LOG.warning("%s is read by Arrow, because Spark cannot read it: %s", store.url, said)
             return None
         return [self._rows(frame, scan) for frame, scan in found]
+
+    def _marked(self, fields: Sequence[Field]) -> spark_types.StructType:
+        return with_mark(spark_schema(fields, has_time=self.has_time), self.mark)
 
     def _rows(self, frame: Any, marked: MarkedScan | None) -> Any:
         """The wanted rows and columns of a scan by Spark's own reader."""
@@ -264,7 +280,7 @@ class Scan:
     # ---------------------------------------------------------------------------------------------------- Arrow leg
 
     def _arrow(self, splits: Sequence[Split]) -> Any:
-        schema = spark_schema(self.output or (NO_COLUMN,), has_time=self.has_time)
+        schema = self._marked(self.output or (NO_COLUMN,))
         groups = packed(splits, parallelism(self.spark), self._task_bytes())
         if not groups:
             return self.spark.createDataFrame([], schema)

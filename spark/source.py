@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pyspark.sql import types as spark
@@ -30,6 +30,7 @@ from ..table.system.read import system_fields
 from ..table.table import Table
 from .catalog import NAME, marked, options_of_mark, options_of_statement
 from .change_scan import ChangeTask, packed_steps, planned
+from .read_marks import PROCESS, mark_of, with_mark
 from .saving import understand_save_as_table
 from .scan import TASK_BYTES, packed
 from .shipping import Carried, carried
@@ -72,7 +73,7 @@ def register(session: Any) -> None:
     if not isinstance(session.sql, Statements):
         session.sql = Statements(session, session.sql)
     understand_save_as_table(session)
-    session.dataSource.register(carried(TableSource, folder=os.getcwd()))
+    session.dataSource.register(carried(TableSource, folder=os.getcwd(), process=PROCESS))
 
 
 class TableSource(DataSource):
@@ -80,9 +81,11 @@ class TableSource(DataSource):
 
     Attributes:
         folder: where relative paths begin; None refuses them.
+        process: the user's, whose marks count.
     """
 
     folder: str | None = None
+    process: str = ""
 
     @classmethod
     def name(cls) -> str:
@@ -100,7 +103,7 @@ class TableSource(DataSource):
         described = options.changes is not None or options.stream.row_kinds
         schema = spark_schema((*fields, *DESCRIPTION_FIELDS) if described else fields)
         if stated is None:
-            return schema
+            return schema if described else self._marked(schema, options)
         if (options.where, options.columns, options.changes, options.system) != (None, None, None, None):
             raise InvalidArgument(
                 "options 'where', 'columns', 'system' and 'incremental-between' do not go with CREATE TABLE, because rows can be"
@@ -108,6 +111,12 @@ class TableSource(DataSource):
                 next_step="CREATE TEMPORARY VIEW ... USING lakelatch OPTIONS (...)",
             )
         return marked(schema, stated)
+
+    def _marked(self, schema: spark.StructType, options: SourceOptions) -> spark.StructType:
+        """Spark decides when it plans a query which snapshot is the newest, and keeps that."""
+        opened, seen = options.table(), options.table_to_read()
+        mark = mark_of(opened, seen.pinned, "unknown" if seen.pinned is None else "chosen")
+        return with_mark(schema, replace(mark, process=self.process))
 
     def reader(self, schema: spark.StructType) -> DataSourceReader:
         given = dict(self.options)
@@ -126,7 +135,7 @@ class TableSource(DataSource):
     def writer(self, schema: spark.StructType, overwrite: bool) -> Any:
         options = self._options()
         options.check_batch("write")
-        return TableSourceWriter(options, schema, overwrite)
+        return TableSourceWriter(options, schema, overwrite, self.process)
 
     def streamReader(self, schema: spark.StructType) -> Any:  # noqa: N802 - Spark's name
         return TableStreamReader(self.options, self.folder, schema)

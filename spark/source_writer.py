@@ -32,6 +32,7 @@ from ..table.writing.transaction import Transaction, check_identity
 from ..table.writing.writer import keys_of
 from .columns import Columns, match_columns
 from .evolving import with_new_columns
+from .read_marks import read_by
 from .rows.numbering import Numbering
 from .rows.postponed import PostponedPlan
 from .rows.routing import check_written_by_spark
@@ -64,16 +65,19 @@ class TableSourceWriter(Carried, DataSourceArrowWriter):
         options: the user's options.
         schema: the schema of the rows; columns are matched by name.
         overwrite: True for mode `overwrite`, False for `append`.
+        process: the user's, whose marks in the columns count.
     """
 
-    def __init__(self, options: SourceOptions, schema: spark.StructType, overwrite: bool) -> None:
+    def __init__(self, options: SourceOptions, schema: spark.StructType, overwrite: bool, process: str = "") -> None:
         check_identity(options.commit_user, options.identifier)
         self._options, self._overwrite = options, overwrite
         table, columns, spec = checked_write(options, schema, overwrite)
         self._before = table.timeline.latest()
-        self._read = (
-            self._before if options.read_snapshot is None else snapshot_read(table.timeline, options.read_snapshot)
-        )
+        self._read = self._before
+        if overwrite:
+            number = options.read_snapshot
+            number = read_by(schema, options.table(), process) if number is None else number
+            self._read = None if number == 0 else snapshot_read(table.timeline, number)
         # Whichever process runs commit or abort can find the commit by its user.
         self._user = options.commit_user or new_commit_user(table.schema)
         self._replayed = self._landed(table)

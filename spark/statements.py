@@ -22,7 +22,9 @@ from ..backends.storage_options import StorageOptions
 from ..core.errors import InvalidArgument, Unsupported
 from ..core.rows.types import Field, with_nullable
 from ..table.create import Schema, create_table, is_table, open_table
+from ..table.table import Table
 from .catalog import NAME, CatalogTable, catalog_table
+from .read_marks import read_at
 from .session import overwrites_dynamically
 from .source_options import SourceOptions
 from .sql_text import CreateTable, Insert, Other, tokens_of, understand
@@ -30,9 +32,9 @@ from .types import from_spark_schema, spark_schema
 from .write_job import write
 
 _WAYS = {
-    "MERGE": "merge in a frame, and replace what changed: lakelatch.spark.write(df, url, mode='overwrite-partitions')",
-    "UPDATE": "change the rows in a frame, and write it with lakelatch.spark.write(df, url, mode='overwrite-partitions')",
-    "DELETE": "drop whole partitions with lakelatch.open_table(url).drop_partitions([...]), or overwrite with the rows that stay",
+    "MERGE": "use lakelatch.spark.LakeTable.forPath(spark, url).alias('t').merge(source, condition)",
+    "UPDATE": "use lakelatch.spark.LakeTable.forPath(spark, url).update(condition, {column: expression})",
+    "DELETE": "use lakelatch.spark.LakeTable.forPath(spark, url).delete(condition)",
     "TRUNCATE": "use lakelatch.open_table(url).truncate()",
     "ALTER TABLE": "use lakelatch.open_table(url).alter(...), then DROP TABLE and CREATE TABLE, which touch the catalog only",
     "CREATE TABLE … LIKE": "use CREATE TABLE … USING lakelatch LOCATION '…' with a list of columns",
@@ -66,8 +68,12 @@ class Statements:
             case Insert():
                 found = catalog_table(self._sql, statement.name)
                 if found is not None:
+                    table = open_table(found.url, storage_options=found.storage_options)
+                    newest = table.snapshot() if statement.overwrite else None
                     rows = self._sql(statement.query, *args, **kwargs)
-                    self._insert(statement, found, rows)
+                    unplanned = 0 if newest is None else newest.id
+                    read = read_at(rows, table, unplanned) if statement.overwrite else None
+                    self._insert(statement, table, found, rows, read)
                     return self._session.range(0).select()
             case Other():
                 self._refuse(statement)
@@ -135,10 +141,9 @@ class Statements:
 
     # ---------------------------------------------------------------------------------------------------------- insert
 
-    def _insert(self, wanted: Insert, found: CatalogTable, rows: Any) -> None:
+    def _insert(self, wanted: Insert, table: Table, found: CatalogTable, rows: Any, read: int | None) -> None:
         if wanted.if_not_exists:
             raise Unsupported("INSERT … IF NOT EXISTS", next_step="leave IF NOT EXISTS out")
-        table = open_table(found.url, storage_options=found.storage_options)
         missing = [name for name, value in wanted.partition.items() if value is None]
         if missing:
             raise Unsupported(
@@ -158,10 +163,12 @@ class Statements:
             for name, value in wanted.partition.items():
                 rows = rows.withColumn(name, F.lit(value))
             write(rows, found.url, storage_options=found.storage_options)
-        elif not wanted.partition and overwrites_dynamically(self._session) and table.schema.partition_keys:
-            write(rows, found.url, mode="overwrite-partitions", storage_options=found.storage_options)
+            return
+        given: dict[str, Any] = {"read_snapshot": read, "storage_options": found.storage_options}
+        if not wanted.partition and overwrites_dynamically(self._session) and table.schema.partition_keys:
+            write(rows, found.url, mode="overwrite-partitions", **given)
         else:
-            write(rows, found.url, "overwrite", partition=wanted.partition, storage_options=found.storage_options)
+            write(rows, found.url, "overwrite", partition=wanted.partition, **given)
 
     def _refuse(self, wanted: Other) -> None:
         if catalog_table(self._sql, wanted.name) is not None:

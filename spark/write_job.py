@@ -26,6 +26,7 @@ from ..coordinator.commit.request import Grouping, Isolation
 from ..core import options as opt
 from ..core.errors import ERRORS, InvalidArgument, OutcomeUnknown, StoreUnavailable, TableNotFound
 from ..core.metadata.schema import TableSchema
+from ..core.metadata.snapshot import Snapshot
 from ..core.options import TableOptions
 from ..core.paths import DEFAULT_BRANCH, TablePaths
 from ..table.compaction.inline import compact_written
@@ -38,6 +39,7 @@ from ..table.writing.transaction import Transaction
 from .batch_size import large_batches
 from .columns import match_columns
 from .evolving import with_new_columns
+from .read_marks import read_at
 from .rows.dynamic import DynamicPlan
 from .rows.numbering import Numbering
 from .rows.postponed import PostponedPlan
@@ -97,7 +99,9 @@ def write(
         isolation: how an overwrite treats rows that other writers append in the meantime: with `snapshot` they stay, and
             with `serializable` they are a conflict.
         read_snapshot: for an overwrite, the id of the snapshot that the frame was computed from. Rows appended after it
-            count as appended in the meantime; by default, those appended after the start of this call (H13).
+            count as appended in the meantime. By default it is the one at which `lakelatch.spark.read`, or a view of
+            `lakelatch.spark.use`, has read the table for this frame; for a frame of other rows, the newest at the start of
+            this call (H13).
         properties: properties to store in the snapshot.
         storage_options: fsspec's options for the store. Keys given here are sent to the executors; prefer profiles (H19).
         partition_by, primary_key, options: how to create the table if it does not exist. Without any of them, the table
@@ -202,7 +206,7 @@ def _fill(
         dynamic = overwrites_dynamically(df.sparkSession)
     spec = overwrite_spec(schema, partition, dynamic) if mode != "append" else {}
     columns = match_columns(df.schema, schema, tuple(spec or ()), row_kind)
-    before = snapshot_read(table.timeline, read_snapshot) if mode != "append" else None
+    before = _replaced(table, df, read_snapshot) if mode != "append" else None
     task = WriteTask(table.store, schema, str(uuid.uuid4()), columns.names, spec or {}, row_kind=row_kind)
     if schema.primary_keys:
         base = table.committer.base_numbers()
@@ -222,6 +226,12 @@ def _fill(
     else:
         tx.overwrite_messages(messages, before, partition=partition, dynamic=dynamic)
     return messages
+
+
+def _replaced(table: Table, df: Any, read_snapshot: int | None) -> Snapshot | None:
+    """The snapshot that an overwrite replaces."""
+    number = read_at(df, table) if read_snapshot is None else read_snapshot
+    return None if number == 0 else snapshot_read(table.timeline, number)
 
 
 def _table(
