@@ -66,13 +66,14 @@ class HdfsStore(FsspecStore):
     """Stores objects as HDFS files below one folder.
 
     Args:
-        url: `hdfs://host:port/path`, or `hdfs://service/path` with a name service of the Hadoop configuration.
+        url: `hdfs://host:port/path`, or `hdfs://service/path` with a name service of the Hadoop configuration; `hdfs:/path` is in
+            the file system that its `fs.defaultFS` names.
         storage_options: Hadoop's own settings (names with a dot, such as `dfs.ha.namenodes.ns`), `config_dir` (default:
             `HADOOP_CONF_DIR`), `kerberos_principal`, `kerberos_keytab`, `kerberos_cache`; and `request_timeout` (seconds,
             default 30) and `allow_unsafe`. The user is that of the Kerberos ticket, or `HADOOP_USER_NAME`.
 
     Raises:
-        InvalidArgument: the URL has no host or no folder, or an option is not known.
+        InvalidArgument: the URL has no folder, or no host while nothing names a default one; or an option is not known.
 
     >>> HdfsStore("hdfs://127.0.0.1:9000/lake/flights", {"dfs.replication": "1"})
     HdfsStore('hdfs://127.0.0.1:9000/lake/flights', StorageOptions(dfs.replication='1'))
@@ -87,7 +88,7 @@ class HdfsStore(FsspecStore):
     def _root_of(self, url: str) -> str:
         scheme, _, rest = url.partition("://")
         host, _, path = rest.partition("/")
-        if scheme != "hdfs" or not host:
+        if scheme != "hdfs":
             raise InvalidArgument(f"{url!r} is not an HDFS URL", next_step="use hdfs://host:port/path")
         if "@" in host:
             raise InvalidArgument("an hdfs URL names a user", next_step="use a Kerberos ticket or HADOOP_USER_NAME")
@@ -104,7 +105,15 @@ class HdfsStore(FsspecStore):
     async def _connect(self) -> Any:
         options = {name: str(value) for name, value in self._options.items()}
         own = {name: options.pop(name) for name in _CLIENT_OPTIONS if name in options}
-        client = _hdfs_native().Client(f"hdfs://{self._host}", options, own.pop("config_dir", None), **own)
+        try:
+            client = _hdfs_native().Client(f"hdfs://{self._host or '/'}", options, own.pop("config_dir", None), **own)
+        except RuntimeError as error:
+            if self._host:
+                raise
+            raise InvalidArgument(
+                f"{self.url} names no host, and Hadoop's configuration has no default: {error}",
+                next_step="use hdfs://host:port/path, or set fs.defaultFS, by storage_options or HADOOP_CONF_DIR",
+            ) from error
         return _Connection(client, asyncio.get_running_loop())
 
     async def _create(self, fs: Any, path: str, data: bytes) -> None:

@@ -7,6 +7,7 @@ Invariants: no client library is imported before a URL needs it. A missing packa
 from __future__ import annotations
 
 import importlib
+import re
 from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 from importlib.metadata import entry_points
@@ -33,6 +34,10 @@ _ADAPTERS: Mapping[str, tuple[str, str]] = {
 }
 
 
+_SHORT = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*):(?!//[^/])(?P<rest>.*)", re.DOTALL)
+"""A word and a colon; a URL with two slashes and something behind them is none."""
+
+
 def scheme_of(url: str) -> str:
     """The scheme of a URL; a plain path has the scheme `file`.
 
@@ -44,20 +49,40 @@ def scheme_of(url: str) -> str:
 
 
 def url_text(url: str | PathLike[str]) -> str:
-    """A URL as text, from text or a path.
+    """A URL as text, from text or a path. `hdfs:/path` means the file system that Hadoop's configuration names, as in Hadoop.
 
     Raises:
-        InvalidArgument: it is something else, or blank. As text it would name a folder, such as `None`.
+        InvalidArgument: it is something else, or blank. As text it would name a folder, such as `None`. Or it is the URL of a
+            store that has lost slashes, as by `Path("s3://lake") / "t"`; or a path of Windows.
 
     >>> from pathlib import PurePosixPath
-    >>> url_text(PurePosixPath("/data/lake"))
-    '/data/lake'
+    >>> url_text(PurePosixPath("/data/lake")), url_text("hdfs:/lake/t")
+    ('/data/lake', 'hdfs:///lake/t')
     """
     text = url if isinstance(url, str) else fspath(url) if isinstance(url, PathLike) else None
     if not isinstance(text, str):
         raise InvalidArgument(f"URL {url!r} is not text", next_step="give a path, or a URL such as s3://bucket/path")
     if not text.strip():
         raise InvalidArgument("the URL is empty", next_step="give a path, or a URL such as s3://bucket/path")
+    found = _SHORT.match(text)
+    return text if found is None else _with_slashes(text, found["scheme"].lower(), found["rest"])
+
+
+def _with_slashes(text: str, scheme: str, rest: str) -> str:
+    """What was meant by a text that begins with a word and a colon, and is no URL with two slashes."""
+    path = rest.lstrip("/")
+    if scheme == "file":
+        return f"file:{rest}"
+    if scheme == "hdfs" and rest.startswith("/"):
+        return f"hdfs:///{path}"
+    if len(scheme) == 1 and rest.startswith(("/", "\\")):
+        raise InvalidArgument(f"{text!r} is a path of Windows, and lakelatch runs on Linux and macOS")
+    offered = {point.name for point in entry_points(group=ENTRY_POINTS)}
+    if scheme in {*_ADAPTERS, *offered} or (rest.startswith("/") and scheme in _known_to_fsspec()):
+        raise InvalidArgument(
+            f"{text!r} is no URL: it would name a folder of this machine",
+            next_step=f"use {scheme}://{path}; a path object takes a slash away. For a folder of that name, use ./{text}",
+        )
     return text
 
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Any
 
-from ..backends.registry import scheme_of
+from ..backends.registry import scheme_of, url_text
 from ..backends.storage_options import StorageOptions
 from ..core.errors import InvalidArgument
 from ..core.expressions.tree import Predicate
@@ -262,6 +262,7 @@ def _overwrite_mode(text: str | None) -> str | None:
 
 def _absolute(url: str, folder: str | None) -> str:
     """A URL that means the same in every process of Spark on this machine."""
+    url = url_text(url)
     if scheme_of(url) != "file" or url.startswith(("/", "file:", "~")):
         return url
     if folder is None:

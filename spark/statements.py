@@ -17,7 +17,7 @@ from typing import Any
 from pyspark.sql import functions as F  # noqa: N812 - Spark's users know it by this name
 from pyspark.sql import types as spark
 
-from ..backends.registry import scheme_of
+from ..backends.registry import scheme_of, url_text
 from ..backends.storage_options import StorageOptions
 from ..core.errors import InvalidArgument, Unsupported
 from ..core.rows.types import Field, with_nullable
@@ -230,9 +230,8 @@ def _stored_as(source: spark.DataType, target: spark.DataType | None, by_name: b
 
 def absolute(url: str) -> str:
     """A relative path from the working directory of this process; Spark would take it from its warehouse."""
-    return (
-        os.path.abspath(url) if scheme_of(url) == "file" and "://" not in url and not url.startswith("file:") else url
-    )
+    url = url_text(url)
+    return url if scheme_of(url) != "file" or url.startswith("file:") else os.path.abspath(url)
 
 
 def quoted(text: str) -> str:

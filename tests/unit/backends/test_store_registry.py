@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import importlib.metadata
 import pickle
+import re
 import subprocess
 import sys
-from pathlib import Path
+from collections.abc import Callable
+from pathlib import Path, PurePosixPath
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
+import lakelatch as ll
 from lakelatch.backends.adls import AdlsStore
 from lakelatch.backends.gcs import GcsStore
 from lakelatch.backends.hdfs import HdfsStore
@@ -21,7 +25,9 @@ from lakelatch.backends.other import OtherStore
 from lakelatch.backends.registry import ENTRY_POINTS, open_beside, open_store
 from lakelatch.backends.s3 import S3Store
 from lakelatch.backends.storage_options import StorageOptions
-from lakelatch.core.errors import InvalidArgument
+from lakelatch.core.errors import InvalidArgument, StoreUnavailable
+
+ROWS = pa.table({"v": [1]})
 
 
 @pytest.mark.parametrize(
@@ -89,7 +95,6 @@ def test_unknown_schemes(url: str, says: str) -> None:
         *("gs://", "gs:///x", "gcs://b/../c", "abfs://", "az:///x", "abfss://c@a.dfs.core.windows.net/x//y"),
         *(
             "hdfs://",
-            "hdfs:///x",
             "hdfs://host:9000/",
             "hdfs://someone@host/x",
             "hdfs://host/a/../b",
@@ -101,6 +106,69 @@ def test_invalid_urls(url: str) -> None:
     """H16: a root must not climb out of its folder either."""
     with pytest.raises(InvalidArgument):
         open_store(url)
+
+
+@pytest.mark.parametrize(
+    ("url", "meant"),
+    [
+        *((f"{scheme}:/lake/t", f"{scheme}://lake/t") for scheme in ("s3", "s3a", "gs", "gcs", "az", "memory")),
+        ("abfss:/c@a.dfs.core.windows.net/t", "abfss://c@a.dfs.core.windows.net/t"),
+        (str(PurePosixPath("s3://lake") / "t"), "s3://lake/t"),
+        (PurePosixPath("gs://lake/t"), "gs://lake/t"),
+        ("S3:/lake/t", "s3://lake/t"),
+        ("s3:lake/t", "s3://lake/t"),
+        ("s3:///lake/t", "s3://lake/t"),
+        ("https:/host/t", "https://host/t"),
+        ("C:\\data\\t", "Windows"),
+        ("c:/data/t", "Windows"),
+    ],
+)
+def test_a_url_that_has_lost_slashes_is_no_folder(
+    url: Any, meant: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every way in tells what was meant, and makes nothing on this machine."""
+    monkeypatch.chdir(tmp_path)
+    table = ll.create_table(tmp_path / "t", ROWS.schema)
+    table.append(ROWS)
+    doors: list[Callable[[], Any]] = [
+        lambda: open_store(url),
+        lambda: ll.create_table(url, ROWS.schema),
+        lambda: ll.open_table(url),
+        lambda: ll.is_table(url),
+        lambda: ll.drop_table(url),
+        lambda: ll.rename_table(str(table.url), url),
+        lambda: ll.open_catalog(url),
+        lambda: ll.recover(url),
+        lambda: ll.recover("journal", table=url),
+        lambda: ll.migrate(url, str(tmp_path / "m")),
+        lambda: ll.migrate(str(tmp_path / "t"), url),
+        lambda: table.clone(url),
+        lambda: table.clone(url, reference=True),
+        lambda: table.export(url),
+    ]
+    for door in doors:
+        with pytest.raises(InvalidArgument, match=re.escape(meant)):
+            door()
+    assert [path.name for path in tmp_path.iterdir()] == ["t"]
+
+
+@pytest.mark.parametrize("url", ["./s3:/lake/t", "a:b/c", "note: today", "file:{0}/t", "FILE:{0}/t", "FILE://{0}/t"])
+def test_folders_with_a_colon_are_folders(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    store = open_store(url.format(tmp_path))
+    store.put("k", b"")
+    assert type(store) is LocalStore and len(list(tmp_path.glob("**/k"))) == 1
+
+
+@pytest.mark.parametrize("url", ["hdfs:/lake/t", "hdfs:///lake/t"])
+def test_hdfs_without_a_host_is_that_of_the_configuration(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("HADOOP_CONF_DIR", raising=False)
+    monkeypatch.delenv("HADOOP_HOME", raising=False)
+    with pytest.raises(InvalidArgument, match="no default"):
+        open_store(url).get("k")
+    there = open_store(url, {"fs.defaultFS": "hdfs://127.0.0.1:1", "request_timeout": 2})
+    with pytest.raises(StoreUnavailable):
+        there.get("k")
 
 
 def test_an_account_is_named_once() -> None:
