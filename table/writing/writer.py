@@ -45,6 +45,8 @@ HELD_BYTES = 256 << 20
 WRITE_THREADS = 4
 """How many files of one job are encoded and stored at once."""
 LEAST_SHARED_BYTES = 4 << 20
+_GATHERED_PART = 4
+"""Rows are gathered up to this part of the memory of a writer before they are sent to their places."""
 _LEAST_BYTES = 32 << 10
 """Batches are not cut into smaller pieces, however little memory a table grants."""
 
@@ -163,6 +165,9 @@ class TableWriter:
         self._aside = _postponed_form(schema, commit_user, job) if schema.bucket == POSTPONED else None
         self._largest_numbers, self._beginning = largest_numbers, beginning or Beginning.now()
         self._writers: dict[PartitionBucket, BucketWriter] = {}
+        self._waiting: list[pa.RecordBatch] = []
+        self._waiting_bytes = 0
+        self._is_one_place = not (schema.partition_keys or schema.primary_keys) and schema.bucket == NO_TOTAL_BUCKETS
         self._bucket_by_bucket = bucket_by_bucket
         self._current: PartitionBucket | None = None
         self.row_count = 0
@@ -190,7 +195,16 @@ class TableWriter:
         if not batch.num_rows:
             return
         self.row_count += batch.num_rows
-        self._take(self._placement.place(batch))
+        self._waiting.append(batch)
+        self._waiting_bytes += batch.nbytes
+        if self._is_one_place or self._waiting_bytes > self._most_held // _GATHERED_PART:
+            self._place()
+
+    def _place(self) -> None:
+        """Send the rows that wait to their places, all at once: small batches would be cut into many slices of a few rows."""
+        waiting, self._waiting, self._waiting_bytes = self._waiting, [], 0
+        if waiting:
+            self._take(self._placement.place(waiting[0] if len(waiting) == 1 else pa.concat_batches(waiting)))
 
     def _take(self, placed: Placed) -> None:
         for target, rows in placed:
@@ -205,10 +219,12 @@ class TableWriter:
     @property
     def partitions(self) -> list[bytes]:
         """The partitions to which rows were written."""
+        self._place()
         return list(dict.fromkeys(partition for partition, _ in self._writers))
 
     def finish(self) -> list[CommitMessage]:
         """Close all files; one message per (partition, bucket)."""
+        self._place()
         self._take(self._placement.rest())
         self._for_each(list(self._writers.values()), lambda w: w.finish())
         messages = []
@@ -229,6 +245,7 @@ class TableWriter:
     def abort(self) -> list[str]:
         """Delete what was written. Returns the keys of complete files that could not be deleted."""
         written = list[str]()
+        self._waiting = []
         for writer in self._writers.values():
             writer.abort()
             written.extend(writer.written_keys)
