@@ -10,6 +10,7 @@ asked for. The tool's filter is always evaluated by Arrow on the rows that are l
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NoReturn
 
 import pyarrow as pa
@@ -23,6 +24,10 @@ from ..core.metadata.schema import TableSchema
 from ..core.metadata.snapshot import Snapshot
 from .reading.arrow import arrow_schema_of, read_batches
 from .scan.plan import ScanPlan, count_rows, plan_scan
+from .scan.split import Split
+
+_FIRST_PARTS = 16
+"""Each of the first file's batches comes in so many parts, as some tools ask for one more before they stop."""
 
 Columns = Sequence[str] | Mapping[str, Any] | None
 
@@ -67,8 +72,11 @@ class TableDataset(ds.Dataset):  # type: ignore[misc]
         """
         return self._planned(self._predicate(filter), columns)
 
-    def scanner(self, columns: Columns = None, filter: Any = None, **options: Any) -> ds.Scanner:  # noqa: A002
+    def scanner(self, columns: Columns = None, filter: Any = None, **options: Any) -> Any:  # noqa: A002
         """A scan of the rows, as of any Arrow dataset. It can be read once.
+
+        It is a `pyarrow.dataset.Scanner` where Arrow has something to compute, or is told which threads to use. Otherwise it has
+        the same methods, and reads no file before somebody asks for its rows: Arrow's scanner would read many ahead.
 
         Args:
             columns: column names, or new names with expressions; None = all.
@@ -80,13 +88,15 @@ class TableDataset(ds.Dataset):  # type: ignore[misc]
             InvalidArgument: an unknown column.
         """
         needed = self._needed(columns, filter)
-        rows = read_batches(self._timeline, self._planned(self._predicate(filter), needed), self._table_schema, needed)
+        rows = self._rows(self._planned(self._predicate(filter), needed), needed)
         known: dict[str, Any] = {
             name: options[name] for name in ("batch_size", "use_threads", "memory_pool") if name in options
         }
         if needed is not None and not needed:
             return _counted(rows, known)
         reader = pa.RecordBatchReader.from_batches(arrow_schema_of(self._table_schema, needed), rows)
+        if filter is None and not isinstance(columns, Mapping) and "use_threads" not in options:
+            return _PlainScan(reader, options.get("batch_size"))
         return ds.Scanner.from_batches(
             reader, columns=dict(columns) if isinstance(columns, Mapping) else columns, filter=filter, **known
         )
@@ -145,6 +155,16 @@ class TableDataset(ds.Dataset):  # type: ignore[misc]
     def _planned(self, predicate: Predicate | None, columns: Sequence[str] | None) -> ScanPlan:
         return plan_scan(self._timeline, self._snapshot, self._table_schema, predicate, columns, self._as_of_ms)
 
+    def _rows(self, plan: ScanPlan, names: list[str] | None) -> Iterator[pa.RecordBatch]:
+        """The rows of a plan. Who wants the first rows only ends the scan after a few batches, so the first file comes alone, in
+        several parts; all others are read side by side, ahead of the reader."""
+        first, others = _first_run(plan.splits)
+        for batch in read_batches(self._timeline, replace(plan, splits=first), self._table_schema, names):
+            size = max(batch.num_rows // _FIRST_PARTS, 1)
+            yield from (batch.slice(start, size) for start in range(0, batch.num_rows, size))
+        if others:
+            yield from read_batches(self._timeline, replace(plan, splits=others), self._table_schema, names)
+
     def _needed(self, columns: Columns, expression: Any) -> list[str] | None:
         """The columns that a scan reads; None for all."""
         if columns is None:
@@ -160,6 +180,59 @@ class TableDataset(ds.Dataset):  # type: ignore[misc]
         if expression is not None:
             names |= names_in(expression, fields)
         return [f.name for f in fields if f.name in names]
+
+
+class _PlainScan:
+    """The scan of a dataset's rows as they are; the methods of `pyarrow.dataset.Scanner`."""
+
+    def __init__(self, reader: pa.RecordBatchReader, batch_size: int | None) -> None:
+        self._reader, self._batch_size = reader, batch_size
+
+    @property
+    def dataset_schema(self) -> pa.Schema:
+        return self._reader.schema
+
+    @property
+    def projected_schema(self) -> pa.Schema:
+        return self._reader.schema
+
+    def to_batches(self) -> Iterator[pa.RecordBatch]:
+        for batch in self._reader:
+            size = self._batch_size or max(batch.num_rows, 1)
+            yield from (batch.slice(start, size) for start in range(0, batch.num_rows, size))
+
+    def to_reader(self) -> pa.RecordBatchReader:
+        return pa.RecordBatchReader.from_batches(self._reader.schema, self.to_batches())
+
+    def to_table(self) -> pa.Table:
+        return self._reader.read_all()
+
+    def head(self, num_rows: int) -> pa.Table:
+        found, left = list[pa.RecordBatch](), num_rows
+        while left > 0 and (batch := next(iter(self._reader), None)) is not None:
+            found.append(batch.slice(0, left))
+            left -= found[-1].num_rows
+        return pa.Table.from_batches(found, self._reader.schema)
+
+    def take(self, indices: Any) -> pa.Table:
+        return self.to_table().take(indices)
+
+    def count_rows(self) -> int:
+        return sum(batch.num_rows for batch in self._reader)
+
+
+def _first_run(splits: Sequence[Split]) -> tuple[tuple[Split, ...], Sequence[Split]]:
+    """The first file of the splits as a split of its own, and the splits of all others."""
+    if not splits:
+        return (), ()
+    first, others = splits[0], tuple(splits[1:])
+    if first.sections or first.is_one_run or len(first.files) == 1:
+        return (first,), others
+    parts = [
+        replace(first, files=first.files[here], keys=first.keys[here], deletions=first.deletions[here])
+        for here in (slice(1), slice(1, None))
+    ]
+    return (parts[0],), (parts[1], *others)
 
 
 def _counted(rows: Iterator[pa.RecordBatch], options: Mapping[str, Any]) -> ds.Scanner:

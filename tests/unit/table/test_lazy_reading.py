@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pickle
+from functools import partial
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -120,7 +122,34 @@ def test_a_dataset_reads_only_the_columns_of_a_query(table: Table, monkeypatch: 
     assert dataset.to_table(columns={"twice": F("x") * 2}, filter=F("p") == 1)["twice"].to_pylist() == [20, 22]
     assert dataset.to_table(columns=[]).num_rows == 6
     assert dataset.head(1).num_rows == dataset.take([3]).num_rows == 1
-    assert asked == [["x", "s"], ["p", "x"], [], None, None]
+    in_turn = [columns for columns, _ in groupby(asked)]  # the first file, and then all others
+    assert in_turn == [["x", "s"], ["p", "x"], [], None]
+
+
+def _into(found: list[Any], read: Any) -> None:
+    found.extend(read())
+
+
+def test_a_query_for_a_few_rows_reads_one_file(table: Table) -> None:
+    """LIMIT in DuckDB and `head` in polars end a scan early; other files are not read ahead of them."""
+    connection, dataset = duckdb.connect(), table.to_dataset()
+    table.to_duckdb(connection, "rows")
+    few: dict[str, Any] = {
+        "limit": lambda: connection.execute("SELECT * FROM rows LIMIT 1").fetchall(),
+        "one column": lambda: connection.execute("SELECT x FROM rows LIMIT 1").fetchall(),
+        "head": lambda: polars.scan_pyarrow_dataset(dataset).head(1).collect().rows(),
+        "Arrow": lambda: dataset.head(1).to_pylist(),
+        "first batch": lambda: [next(iter(dataset.to_batches()))],
+    }
+    for name, read in few.items():
+        found: list[Any] = []
+        assert data_files_read(table, partial(_into, found, read)) == 1, name
+        assert len(found) == 1
+    plain = dataset.scanner(columns=["x"])
+    assert plain.projected_schema.names == ["x"] and plain.to_table().num_rows == 6
+    assert dataset.take([1, 3]).num_rows == 2 and [b.num_rows for b in dataset.to_batches(batch_size=1)] == [1] * 6
+    written = dataset.scanner(use_threads=False)
+    assert isinstance(written, ds.Scanner) and written.to_table().num_rows == 6
 
 
 def test_a_dataset_is_one_snapshot_and_counts_from_metadata(table: Table) -> None:
