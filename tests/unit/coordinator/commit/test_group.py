@@ -503,3 +503,23 @@ def test_a_rider_is_in_no_table_that_was_made_in_the_place_of_its_own() -> None:
         world.table.append(rows(1), commit_user="etl", identifier=7)
     assert world.values == [7, 8, 9]
     assert world.fresh.verify("all", data=True) == []
+
+
+@pytest.mark.parametrize("second", [False, True], ids=["in the first snapshot of its window", "in the second one"])
+def test_a_writer_that_was_carried_builds_its_next_commit_on_all_rows(second: bool) -> None:
+    """It has not read the manifests of the snapshot that carried it."""
+    world = World()
+    world.loses()
+
+    def carried() -> None:
+        if second:
+            world.another(150)
+        world.another(200, looks=True)
+
+    world.store.after["lakelatch/intents/"] = carried
+    receipt = world.table.append(rows(1))
+    world.table.committer.settle()
+    assert receipt.leader is not None and receipt.snapshot_id == (4 if second else 3)
+    world.table.append(rows(2))
+    world.table.committer.settle()
+    assert world.values == sorted([0, 1, 2, 100, 200, *([150] if second else [])])

@@ -17,7 +17,7 @@ from lakelatch.coordinator.commit.key_order import (
     stamped,
 )
 from lakelatch.coordinator.commit.request import CommitRequest
-from lakelatch.core.metadata.change import Change, Landed
+from lakelatch.core.metadata.change import Change, Landed, owner_of
 from lakelatch.core.metadata.data_file import SOURCE_COMPACT, ManifestEntry
 from lakelatch.core.metadata.schema import new_schema
 from lakelatch.core.rows.arrow import from_arrow_schema
@@ -278,3 +278,25 @@ def test_older_rows_of_other_buckets_and_outputs_of_compactions_do_not_matter() 
 def test_a_commit_that_only_adds_has_no_older_rows() -> None:
     change = landed(run_of("late", (1, 2)))
     assert older_rows_appended(OVERWRITE, [run_of("new", (100, 110))], [change], FINAL) is None
+
+
+# ------------------------------------------------------------------------------------------------ who has read
+
+
+def test_which_commits_have_read_or_taken_away() -> None:
+    new, old = run_of("new", (1, 2)), run_of("old", (1, 2))
+    marked = frozenset({owner_of(old)})
+    said = [
+        ("a plain write", False, ("APPEND", (new,), frozenset(), "WRITE")),
+        ("an update", True, ("APPEND", (new,), frozenset(), "UPDATE")),
+        ("another engine's append", True, ("APPEND", (new,), frozenset(), None)),
+        ("an overwrite of nothing", True, ("OVERWRITE", (new,), frozenset(), "WRITE")),
+        ("a write that deletes", True, ("APPEND", (new, old.deletion()), frozenset(), "WRITE")),
+        ("a write that marks", True, ("APPEND", (new,), marked, "WRITE")),
+        ("a drop", True, ("OVERWRITE", (old.deletion(),), frozenset(), "DELETE")),
+        ("a compaction", False, ("COMPACT", (old.deletion(), merged("big", old)), frozenset(), None)),
+        ("nothing", False, ("OVERWRITE", (), frozenset(), "OVERWRITE")),
+    ]
+    for what, has_read, (kind, entries, marks, word) in said:
+        found = Landed(2, kind, "another-job", Change(entries, (), 0), marks, operation=word)
+        assert found.has_read is has_read, what

@@ -475,3 +475,22 @@ def test_an_overwrite_gives_way_to_rows_that_were_computed_from_those_that_it_re
     world.meanwhile(lambda: world.upsert(run_of("change", (300, 310)), **saying(word)))
     with pytest.raises(CommitConflict, match=r"rows_changed_meanwhile.*snapshot 2"):
         overwrite(world, run_of("new", (200, 210)))
+
+
+@pytest.mark.parametrize(("theirs", "asked"), [((90, 99), []), ((90, 100), [100]), ((105, 106), [106])])
+def test_with_a_column_that_orders_rows_numbers_decide_beside_a_change_of_rows(
+    theirs: tuple[int, int], asked: list[int]
+) -> None:
+    world = Keyed({"sequence.field": "v"})
+    world.upsert(run_of("base", (1, 10)))
+    world.meanwhile(lambda: world.upsert(run_of("change", theirs), **saying("UPDATE")))
+    world.upsert(run_of("ours", (100, 110)))
+    assert world.asked == asked
+
+
+def test_an_overwrite_shares_no_number_with_what_stays() -> None:
+    world = Keyed()
+    world.upsert(run_of("base", (1, 10)))
+    world.meanwhile(lambda: world.upsert(run_of("theirs", (210, 220))))
+    overwrite(world, run_of("new", (200, 210)))
+    assert numbers(world)["new'"] == (11, 21)

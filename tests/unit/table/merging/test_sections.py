@@ -11,7 +11,7 @@ from lakelatch.core.metadata.merge_rules import MergeRules, merge_rules
 from lakelatch.core.metadata.schema import new_schema
 from lakelatch.core.rows.binary_row import encode_row
 from lakelatch.core.rows.types import AtomicType, DataType, Field
-from lakelatch.table.merging.sections import groups_of
+from lakelatch.table.merging.sections import are_in_order, groups_of
 
 
 def rules_of(kind: DataType | None = None, **options: str) -> MergeRules:
@@ -95,3 +95,14 @@ def test_keys_compare_as_in_java(kind: DataType, low: Any, high: Any) -> None:
 def test_a_file_without_a_range_of_keys_overlaps_all() -> None:
     files = [file("a", 1, 2, 0), DataFile("b", 1, 1), file("c", 8, 9, 0)]
     assert [len(group.files) for group in groups_of(files, rules_of())] == [3]
+
+
+@pytest.mark.parametrize(("newer", "in_order"), [((11, 20), True), ((10, 20), False), ((9, 20), False)])
+def test_runs_that_share_a_number_are_not_in_order(newer: tuple[int, int], in_order: bool) -> None:
+    """Of two rows with one number, the one that adds counts as the newer, whichever file it is in."""
+    files = [_numbered(1, 10), _numbered(*newer)]
+    assert are_in_order(files, [[0], [1]]) is in_order
+
+
+def _numbered(low: int, high: int) -> DataFile:
+    return DataFile("data", 1, 2, min_sequence_number=low, max_sequence_number=high)

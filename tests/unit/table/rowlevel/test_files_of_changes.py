@@ -1,0 +1,227 @@
+"""Which files a change of rows may delete: none that a snapshot may name which is there or can still land (H5)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import count
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import lakelatch as ll
+from lakelatch.backends.memory import MemoryStore
+from lakelatch.backends.store import PutOutcome, Unknown
+from lakelatch.coordinator.commit.committer import Committer
+from lakelatch.core.errors import CommitConflict, LakelatchError, OutcomeUnknown, StoreUnavailable
+from lakelatch.table.rowlevel.append_table import AppendChange
+from lakelatch.table.table import Table
+from lakelatch.table.writing.transaction import Transaction
+
+_names = count()
+SCHEMA = pa.schema([("id", pa.int64()), ("v", pa.int64())])
+LARGE = pa.table({"id": range(40_000), "v": [1] * 40_000}, SCHEMA)
+"""Too large to travel with a commit."""
+
+
+class Silent(MemoryStore):
+    """A store that does not say whether it has created the next snapshots, after what others do."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__(url)
+        self.unanswered = 0
+        self.instead: Callable[[], Any] | None = None
+
+    def put_if_absent(self, key: str, data: bytes) -> PutOutcome:
+        if key.startswith("snapshot/snapshot-") and self.unanswered:
+            self.unanswered -= 1
+            if self.instead is not None:
+                other, self.instead = self.instead, None
+                left, self.unanswered = self.unanswered, 0
+                other()
+                self.unanswered = left
+            return Unknown("no answer")
+        return super().put_if_absent(key, data)
+
+    def data(self) -> set[str]:
+        return {info.key for info in self.list("") if "/data-" in f"/{info.key}"}
+
+
+def opened(**options: str) -> tuple[Silent, Table]:
+    url = f"memory://files-of-changes/{next(_names)}"
+    made = ll.create_table(url, SCHEMA, options={"commit.min-retry-wait": "1 ms", **options})
+    made.append(LARGE)
+    store = Silent(url)
+    return store, Table(store, made.schema)
+
+
+def update(table: Table) -> Any:
+    return table.update(where="id < 10", set={"v": "v + 1"})
+
+
+def merge(table: Table) -> Any:
+    news = pa.table({"id": [5, 90_000], "v": [7, 7]}, SCHEMA)
+    return table.merge(news, on=["id"]).when_matched_update_all().when_not_matched_insert_all().execute()
+
+
+CHANGES = pytest.mark.parametrize("change", [update, merge])
+
+
+@CHANGES
+def test_files_stay_where_the_outcome_is_unknown(change: Any) -> None:
+    store, table = opened()
+    before = store.data()
+    store.unanswered = 3
+    with pytest.raises(OutcomeUnknown) as unknown:
+        change(table)
+    table.committer.settle()
+    written = store.data() - before
+    assert written
+    assert unknown.value.resolve(5).snapshot_id == 2
+    assert store.data() - before == written
+    assert ll.open_table(table.url).to_arrow().num_rows >= 40_000
+
+
+@pytest.fixture
+def doubtful(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """What the commits of the test end with; then they are real. A conflict may come after a send without an answer."""
+    ends: list[Any] = []
+    commit = Committer.commit
+
+    def ended(self: Committer, request: Any) -> Any:
+        if not ends:
+            return commit(self, request)
+        for upload in request.uploads:
+            self.store.put(upload.key, upload.data)
+        end = ends.pop(0)
+        if callable(end):
+            end()
+            return commit(self, request)
+        raise end
+
+    monkeypatch.setattr(Committer, "commit", ended)
+    return ends
+
+
+def in_doubt(error: LakelatchError, *, sent: bool = True) -> LakelatchError:
+    error.sent = sent
+    return error
+
+
+@CHANGES
+@pytest.mark.parametrize("sent", [True, False])
+def test_files_of_an_earlier_plan_stay_if_they_may_still_land(change: Any, sent: bool, doubtful: list[Any]) -> None:
+    """Whatever ends the second plan: an error of the commit."""
+    store, table = opened()
+    before = store.data()
+    doubtful += [in_doubt(CommitConflict("lost"), sent=sent), in_doubt(StoreUnavailable("403"), sent=False)]
+    with pytest.raises(StoreUnavailable):
+        change(table)
+    assert bool(store.data() - before) == sent
+
+
+@CHANGES
+@pytest.mark.parametrize("sent", [True, False])
+def test_files_stay_if_a_later_plan_fails(
+    change: Any, sent: bool, doubtful: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, table = opened()
+    before, plan, plans = store.data(), AppendChange.plan, count()
+
+    def planned(self: AppendChange, *about: Any) -> Any:
+        if next(plans):
+            raise StoreUnavailable("the second plan fails")
+        return plan(self, *about)
+
+    monkeypatch.setattr(AppendChange, "plan", planned)
+    doubtful += [in_doubt(CommitConflict("lost"), sent=sent)]
+    with pytest.raises(StoreUnavailable):
+        change(table)
+    assert bool(store.data() - before) == sent
+
+
+@CHANGES
+@pytest.mark.parametrize("sent", [True, False])
+def test_files_of_the_last_plan_stay_as_those_of_the_first_do(
+    change: Any, sent: bool, doubtful: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The last conflict comes before a send, after one whose send may still land; both plans have files in common."""
+    store, table = opened()
+    before = store.data()
+    monkeypatch.setattr("lakelatch.table.rowlevel.run.MOST_PLANS", 2)
+    doubtful += [in_doubt(CommitConflict("lost"), sent=sent), in_doubt(CommitConflict("lost again"), sent=False)]
+    with pytest.raises(CommitConflict, match="planned 2 times"):
+        change(table)
+    assert bool(store.data() - before) == sent
+
+
+@CHANGES
+@pytest.mark.parametrize("sent", [True, False])
+def test_files_written_with_an_older_schema_stay_if_they_may_still_land(
+    change: Any, sent: bool, doubtful: list[Any]
+) -> None:
+    store, table = opened()
+    before = store.data()
+
+    def evolved() -> None:
+        ll.open_table(table.url).alter(ll.add_column("more", "INT"))
+        raise in_doubt(CommitConflict("lost"), sent=sent)
+
+    doubtful += [evolved]
+    receipt = change(table)
+    table.committer.settle()
+    new = store.data() - before
+    named = {
+        f"bucket-0/{p.rpartition('/')[2]}" for p in ll.open_table(table.url).system("files")["file_path"].to_pylist()
+    }
+    assert receipt.rows_updated and bool(new - named) == sent
+
+
+@CHANGES
+@pytest.mark.parametrize("sent", [True, False])
+def test_what_a_landed_plan_does_not_need_stays_if_it_may_still_land(
+    change: Any, sent: bool, doubtful: list[Any]
+) -> None:
+    """Others have rewritten the file meanwhile, so that the first plan's copy of it is of no use."""
+    store, table = opened()
+    before, written = store.data(), set[str]()
+
+    def others() -> None:
+        written.update(store.data() - before)
+        ll.open_table(table.url).delete(where="id = 3")
+        raise in_doubt(CommitConflict("lost"), sent=sent)
+
+    doubtful += [others]
+    change(table)
+    table.committer.settle()
+    assert written and (written <= store.data()) == sent
+
+
+# ------------------------------------------------------------------------------------------ keys that have moved
+
+
+@pytest.mark.parametrize("sent", [True, False])
+def test_that_an_attempt_may_still_land_is_not_forgotten_after_keys_have_moved(
+    sent: bool, doubtful: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = f"memory://files-of-changes/{next(_names)}"
+    table = ll.create_table(url, SCHEMA, primary_key=["id"], options={"bucket": "-1"})
+    lost = in_doubt(CommitConflict("keys are in other buckets"), sent=sent)
+    lost.moved_keys = ("some",)  # type: ignore[attr-defined]
+    again = in_doubt(CommitConflict("and again"), sent=False)
+    again.moved_keys = ("others",)  # type: ignore[attr-defined]
+    doubtful += [lost, again, in_doubt(StoreUnavailable("403"), sent=False)]
+    enter = Transaction.__enter__
+
+    def entered(self: Transaction) -> Transaction:
+        assert self._lookups is not None
+        self._lookups = replace(self._lookups, move=lambda messages, moved: list(messages))
+        return enter(self)
+
+    monkeypatch.setattr(Transaction, "__enter__", entered)
+    with pytest.raises(StoreUnavailable) as failed:
+        table.upsert(LARGE)
+    assert failed.value.sent == sent
+    data = {info.key for info in table.store.list("") if "/data-" in f"/{info.key}"}
+    assert bool(data) == sent
