@@ -101,6 +101,7 @@ class AdlsStore(FsspecStore):
     """
 
     delete_page = 1
+    carriers = ADLS_ANSWERS.carriers
 
     @property
     def capabilities(self) -> Capabilities:

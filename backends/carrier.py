@@ -8,10 +8,12 @@ obstore is missing or cannot express an option, and `transport="fsspec"` never l
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from ..core.errors import InvalidArgument, Unsupported
+from .answers import facts_of
+from .renewal import Lease, lease_of, renewed
 from .storage_options import StorageOptions
 from .threads import this_process
 from .transport import NotExpressed, ObstoreRequests, Refused, Transport, require_obstore, shared
@@ -26,6 +28,10 @@ class ChoosesTransport:
     _wanted: str
     _given: StorageOptions
     _carrier: tuple[object, ObstoreRequests | None, Transport] | None
+    _connection: tuple[object, Any] | None
+    _lease: Lease | None
+    carriers: Mapping[str, tuple[str, str]] = {}
+    """Errors of the client that hold an answer of the store (see `AnswerTable`)."""
 
     def _obstore(self) -> Callable[[], ObstoreRequests]:
         """How obstore does the requests of this store.
@@ -59,7 +65,24 @@ class ChoosesTransport:
             return None, Transport("fsspec", "obstore is not installed", error.next_step)
         kind, patience = type(self), getattr(self, "_patience", None)
         identity = f"{kind.__module__}.{kind.__qualname__} {patience} {sorted(dict(self._given).items(), key=repr)!r}"
+        identity = f"{self._leased()} {identity}"
         return shared(identity, make), Transport("obstore", "it is installed and can express the storage options")
+
+    def _leased(self) -> int:
+        """The number of the credentials that this store's client is made with."""
+        self._lease = lease_of(self._kept_for, self._given)
+        return self._lease.number
+
+    @property
+    def _kept_for(self) -> str:
+        return f"{type(self).__module__}.{type(self).__qualname__} {sorted(dict(self._given).items(), key=repr)!r}"
+
+    def _is_renewed(self, used: Lease | None, error: Exception) -> bool:
+        """After an error: was it a refusal of credentials that may be others by now? Then the clients are made anew."""
+        if used is None or not renewed(self._kept_for, used, self._given, facts_of(error, self.carriers)):
+            return False
+        self._connection = self._carrier = None
+        return True
 
     def _insist(self) -> None:
         """Raise if obstore is missing or cannot express the options. The child of a fork uses fsspec all the same."""

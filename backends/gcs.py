@@ -72,6 +72,7 @@ class GcsStore(FsspecStore):
     """
 
     delete_page = _BATCH
+    carriers = GCS_ANSWERS.carriers
 
     @property
     def capabilities(self) -> Capabilities:

@@ -27,6 +27,7 @@ from .deadline import left_s
 from .files import RangeInput, checked_range
 from .keys import join, key_defect, safe_key, safe_prefix
 from .object_folders import ObjectFolders
+from .renewal import Lease
 from .storage_options import StorageOptions
 from .store import Capabilities, Created, ObjectInfo, ObjectNotFound, PutOutcome
 from .threads import LoopThreads, this_process
@@ -114,6 +115,7 @@ class FsspecStore(ChoosesTransport, ObjectFolders, ABC):
         self._wanted = checked_choice(given.get("transport", "auto"))
         self._check_options()
         self._connection: tuple[object, Any] | None = None
+        self._lease: Lease | None = None
         self._carrier = None
         if self._wanted == "obstore":
             self._insist()
@@ -304,7 +306,7 @@ class FsspecStore(ChoosesTransport, ObjectFolders, ABC):
         held = self._connection
         if held is None or held[0] != this_process():
             try:
-                held = (this_process(), shared_filesystem(self._connect, type(self), self._given))
+                held = (this_process(), shared_filesystem(self._connect, type(self), self._given, self._leased()))
             except LakelatchError:
                 raise
             except Exception as error:
@@ -324,7 +326,18 @@ class FsspecStore(ChoosesTransport, ObjectFolders, ABC):
         """Import the client of fsspec."""
 
     def _bounded(self, seconds: float, call: Callable[..., Awaitable[T]], *args: Any) -> T:
-        """Run one request to its end or to its deadline, from any thread."""
+        """Run one request to its end or to its deadline, from any thread. One that was refused because its credentials have ended
+        did nothing, and is sent again with new ones.
+        """
+        used = self._lease
+        try:
+            return self._sent(seconds, call, *args)
+        except Exception as error:
+            if isinstance(error, LakelatchError) or not self._is_renewed(used or self._lease, error):
+                raise
+        return self._sent(seconds, call, *args)
+
+    def _sent(self, seconds: float, call: Callable[..., Awaitable[T]], *args: Any) -> T:
         fast = self._carried()[0]
         if fast is not None and call.__name__ in fast.named:
             with contextlib.suppress(NotExpressed):
@@ -396,11 +409,13 @@ _SHARED: dict[tuple[object, str], Any] = {}
 _SHARED_LIMIT = 16
 
 
-def shared_filesystem(connect: Callable[[], Awaitable[Any]], kind: type[FsspecStore], options: StorageOptions) -> Any:
-    """One file system per process, kind of store and set of options, so that opening another table needs no new client."""
+def shared_filesystem(
+    connect: Callable[[], Awaitable[Any]], kind: type[FsspecStore], options: StorageOptions, lease: int = 0
+) -> Any:
+    """One file system per process, kind of store, options and credentials, so that opening another table needs no new client."""
     from fsspec.asyn import get_loop, sync
 
-    identity = (this_process(), f"{kind.__module__}.{kind.__qualname__} {sorted(options.items())!r}")
+    identity = (this_process(), f"{kind.__module__}.{kind.__qualname__} {lease} {sorted(options.items())!r}")
     held = _SHARED.get(identity)
     if held is None:
         loop = get_loop()
