@@ -22,9 +22,8 @@ from .file_rows import FileRows
 Part: TypeAlias = Callable[[], Iterator[tuple[int, FileRows]]]
 """Reads consecutive rows of a file, each batch with the position of its first row in the file."""
 BATCH_ROWS = 1 << 16
-_FEWEST_BATCH_ROWS = 1 << 10
-_ROW_BYTES = 128
-"""A guess: how large rows are, is known when they are read."""
+_LEAST_BATCH_BYTES = 1 << 13
+"""Smaller batches would cost more than the rows in them."""
 SMALL_FILE_BYTES = 4 << 20
 """Files up to this size are fetched with one request."""
 
@@ -57,12 +56,15 @@ class DataSource:
         """Is the whole file fetched with one request?"""
         return self.file.file_size <= SMALL_FILE_BYTES
 
-    @property
-    def batch_rows(self) -> int:
-        """The number of rows that are read at a time."""
+    def batch_rows(self, row_bytes: int) -> int:
+        """The number of rows that are read at a time.
+
+        Args:
+            row_bytes: about how many bytes a row takes.
+        """
         if self.part_bytes is None:
             return BATCH_ROWS
-        return max(_FEWEST_BATCH_ROWS, min(BATCH_ROWS, self.part_bytes // (2 * _ROW_BYTES)))
+        return max(1, min(BATCH_ROWS, max(self.part_bytes // 2, _LEAST_BATCH_BYTES) // max(row_bytes, 1)))
 
     def open(self) -> Any:
         """A seekable file for pyarrow. Call it inside `blamed`."""

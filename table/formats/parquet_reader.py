@@ -29,6 +29,7 @@ from .row_groups import wanted_row_groups
 
 _LENGTH_BYTES = 4
 _LEAST_COLUMN_BYTES = 1 << 16
+_LEAST_VALUE_BYTES = 8
 _NANO_LIMIT_US = (2**63 - 1) // 1000
 _WRAP_US = 2**64 // 1000
 _MOST_PART_BYTES = 64 << 20
@@ -50,6 +51,11 @@ class _RowWidth:
 
     def learn(self, batch: pa.RecordBatch) -> None:
         self._rows, self._bytes = batch.num_rows, batch.nbytes
+
+    @property
+    def row_bytes(self) -> int:
+        """How many bytes a row takes, 0 as long as none was read."""
+        return self._bytes // self._rows if self._rows else 0
 
     @property
     def batch_rows(self) -> int:
@@ -118,9 +124,9 @@ class ParquetFile:
         )
 
     def _column_bytes(self) -> int:
-        """The bytes of a column that are fetched at a time; 0 if row groups are fetched whole."""
+        """The bytes of a column that are fetched at a time; 0 if row groups are fetched whole, or the file is in memory."""
         part_bytes = self._source.part_bytes
-        if part_bytes is None or self._source.file.file_size <= part_bytes:
+        if part_bytes is None or self._source.is_small or self._source.file.file_size <= part_bytes:
             return 0
         return max(_LEAST_COLUMN_BYTES, part_bytes // (2 * max(len(self.projection.columns), 1)))
 
@@ -174,7 +180,8 @@ class ParquetFile:
     def _group(self, group: int, start: int, threads: bool) -> Iterator[tuple[int, FileRows]]:
         self._check_int96(group)
         # Ask for one row group at a time, because pyarrow keeps everything in memory until the iterator is dropped.
-        rows = self._width.batch_rows if self._source.part_bytes is None else self._source.batch_rows
+        width = self._row_bytes(group)
+        rows = self._width.batch_rows if self._source.part_bytes is None else self._source.batch_rows(width)
         with self._source.blamed():
             batches = self._reader.iter_batches(
                 rows,
@@ -190,6 +197,12 @@ class ParquetFile:
             self._width.learn(batch)
             yield start, FileRows(batch, self.projection, self._source.where)
             start += batch.num_rows
+
+    def _row_bytes(self, group: int) -> int:
+        """About how many bytes a row of a row group takes: texts as they are in the file, or as they were in batches before."""
+        found = self._metadata.row_group(group)
+        plain = sum(found.column(leaf).total_uncompressed_size for leaf in self._leaves) // max(found.num_rows, 1)
+        return max(plain, _LEAST_VALUE_BYTES * len(self._leaves), self._width.row_bytes)
 
     def _check_int96(self, group: int) -> None:
         """Refuse times outside the years 1677 to 2262, for which Arrow's decoder to nanoseconds wraps around.

@@ -3,7 +3,7 @@
 Owns: `Piece`, `Window`, `windows`. Must not know: how rows are merged, stores. Source: format/primary-keys §1, §2.
 
 Invariants: All rows of a key are in one window, and the keys of a window are above those of the windows before. A window's pieces
-are oldest file first. Memory holds about the bytes that are given, but at least one batch of each run. Nothing is read twice.
+are oldest file first. Memory holds about the bytes that are given, but at least two batches of each run. Nothing is read twice.
 """
 
 from __future__ import annotations
@@ -90,13 +90,16 @@ def windows(runs: Sequence[Iterable[Piece]], keys: Sequence[str], budget: int | 
         TableCorrupt: a file's rows are not sorted by key.
     """
     cursors = [_Cursor(run, keys) for run in runs]
+    for cursor in cursors:
+        cursor.fill()
+    if budget is not None:  # with less than two pieces of each run, each piece would be a window of slices of all others
+        budget = max(budget, 2 * sum(cursor.size for cursor in cursors))
     while True:
         for cursor in cursors:
             if not cursor.pieces:
                 cursor.fill()
         reading = [cursor for cursor in cursors if not cursor.is_done]
-        while reading and (budget is None or sum(cursor.size for cursor in cursors) < budget):
-            _lowest(reading, keys).fill()
+        while reading and _fill_lowest(reading, keys, budget, sum(cursor.size for cursor in cursors)):
             reading = [cursor for cursor in cursors if not cursor.is_done]
         if not reading:
             last = Window((piece for cursor in cursors for piece in cursor.pieces), is_last=True)
@@ -157,12 +160,41 @@ def _weight(piece: Piece) -> int:
     return piece.rows.nbytes + _SORTING_BYTES * len(piece.rows)
 
 
+def _fill_lowest(cursors: Sequence[_Cursor], keys: Sequence[str], budget: int | None, held: int) -> bool:
+    """Read on in the half of the cursors that have come less far than the others, as long as there is room. One look at the last
+    keys serves all of them, so that a piece costs no more for many runs than for few.
+
+    Args:
+        held: the bytes that all cursors have.
+
+    Returns:
+        Whether there was room.
+    """
+    if budget is None:
+        for cursor in cursors:
+            cursor.fill()
+        return True
+    had_room = held < budget
+    for place in _order(cursors, keys)[: -(-len(cursors) // 2)] if had_room else ():
+        held -= cursors[place].size
+        cursors[place].fill()
+        held += cursors[place].size
+        if held >= budget:
+            break
+    return had_room
+
+
 def _lowest(cursors: Sequence[_Cursor], keys: Sequence[str]) -> _Cursor:
     """The cursor whose last row has the smallest key."""
+    return cursors[_order(cursors, keys)[0]]
+
+
+def _order(cursors: Sequence[_Cursor], keys: Sequence[str]) -> list[int]:
+    """The places of cursors by the keys of their last rows."""
     if len(cursors) == 1:
-        return cursors[0]
+        return [0]
     codes = key_codes([_column([_last_row(c.pieces[-1]) for c in cursors], name) for name in keys])
-    return cursors[int(np.argmin(codes) if codes.dtype.kind != "S" else np.argsort(codes)[0])]
+    return [int(place) for place in np.argsort(codes, kind="stable")]
 
 
 def _taken(cursors: Sequence[_Cursor], end: Piece, keys: Sequence[str]) -> list[Piece]:

@@ -1,7 +1,7 @@
 """Functions of lists of rows: `nested_update`, `nested_partial_update`.
 
 Owns: these functions, and the order in which Java's hash map gives its values. Must not know: engines.
-Source: format/primary-keys §4.
+Source: format/primary-keys §4; format/releases §1.
 
 Invariant: They loop over keys with several values, but never look at rows in lists as Python values: such a row is its number in
 the column, and two have the same key if their codes are equal.

@@ -1,4 +1,4 @@
-"""Sums and products of numbers, exact to the last digit. Source: format/primary-keys §4.
+"""Sums and products of numbers, exact to the last digit. Source: format/primary-keys §4; format/releases §1.
 
 Owns: `Sum`, `Product`. Must not know: engines.
 
