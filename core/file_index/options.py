@@ -160,10 +160,9 @@ def _own_options(
     own: dict[tuple[str, str], dict[str, str]] = {}
     known = {*listed, *((kind, split_name(name)[0]) for kind, name in listed)}
     for option, text in texts.items():
-        parts = option[len(_PREFIX) :].split(".") if option.startswith(_PREFIX) else []
-        if len(parts) != 3 or option.endswith(_COLUMNS):
+        kind, name, which = _parts(option)
+        if not which:
             continue
-        kind, name, which = parts
         if (kind, name) not in known:
             raise InvalidArgument(f"option '{option}': column '{name}' is not listed in '{_PREFIX}{kind}{_COLUMNS}'")
         own.setdefault((kind, name), {})[which] = text
@@ -174,13 +173,20 @@ def renamed(texts: Mapping[str, str], old: str, new: str) -> dict[str, str]:
     """The options of a table after a column was renamed."""
     made: dict[str, str] = {}
     for option, text in texts.items():
-        parts = option[len(_PREFIX) :].split(".") if option.startswith(_PREFIX) else []
-        if parts and option.endswith(_COLUMNS):
+        kind, name, which = _parts(option)
+        if which:
+            option = f"{_PREFIX}{kind}.{_renamed_name(name, old, new)}.{which}"
+        elif option.startswith(_PREFIX) and option.endswith(_COLUMNS):
             text = ",".join(_renamed_name(name.strip(), old, new) for name in text.split(","))
-        elif len(parts) == 3:
-            option = f"{_PREFIX}{parts[0]}.{_renamed_name(parts[1], old, new)}.{parts[2]}"
         made[option] = text
     return made
+
+
+def _parts(option: str) -> tuple[str, str, str]:
+    """Kind, column and name of an option of one index; empty for other options. A column's name may have dots."""
+    kind, _, rest = option.removeprefix(_PREFIX).partition(".")
+    name, _, which = rest.rpartition(".")
+    return (kind, name, which) if option.startswith(_PREFIX) and kind in KINDS and name else ("", "", "")
 
 
 def _renamed_name(name: str, old: str, new: str) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from .. import options as opt
 from ..errors import InvalidArgument
 from ..rows.types import STRING_ROOTS, AtomicType
+from .functions import check_functions
 from .merge_rules import merge_rules
 from .schema import TableSchema
 
@@ -43,11 +44,7 @@ def check_keyed(schema: TableSchema) -> None:
         )
     _check_sequence(schema, rules.sequence_fields, rules.engine, crosses)
     _check_row_kind(schema)
-    for key in schema.option_texts:
-        if key.startswith("fields."):
-            for name in key.split(".")[1].split(","):
-                if name != "default-aggregate-function" and name not in schema.by_name:
-                    raise InvalidArgument(f"option '{key}': there is no column '{name}'")
+    check_functions(schema, rules)
 
 
 def _check_sequence(schema: TableSchema, columns: tuple[str, ...], engine: str, crosses: bool) -> None:

@@ -7,7 +7,7 @@ an old file unreadable, or would make another engine refuse the table, is refuse
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import timezone
 from typing import Any, TypeAlias
@@ -15,7 +15,6 @@ from typing import Any, TypeAlias
 from .. import options as opt
 from ..casts.allowed import retyping
 from ..errors import InvalidArgument, TableCorrupt
-from ..file_index.options import renamed as renamed_indexes
 from ..option_names import check_option_name
 from ..options import parse_bool
 from ..rows.literals import coerce_literal
@@ -33,12 +32,13 @@ from ..rows.types import (
     sql,
     with_nullable,
 )
+from .column_options import check_names, named_columns
+from .column_options import renamed as renamed_in_options
 from .field_edits import Edit, edited, numbered, position_beside, with_field
 from .key_checks import check_keyed
 from .orc_zones import with_zone_option
 from .schema import TableSchema, check_schema
 
-_FIELD_OPTIONS = ("bucket-key", "sequence.field")
 _IMMUTABLE = frozenset(
     "bucket-key bucket-function.type merge-engine sequence.snapshot-ordering aggregation.remove-record-on-delete"
     " partial-update.remove-record-on-delete partial-update.remove-record-on-sequence-group rowkind.field primary-key"
@@ -109,6 +109,7 @@ def changed(
     made = replace(made, id=schema.id + 1, time_ms=time_ms, version=max(schema.version, TableSchema.version))
     check_schema(made)
     check_keyed(made)
+    check_names(made, schema)
     return made
 
 
@@ -190,7 +191,11 @@ def drop_column(name: str) -> SchemaChange:
             raise InvalidArgument(f"'{name}' is the last column, it cannot be dropped")
         return (*fields[:index], *fields[index + 1 :])
 
-    return lambda draft: _no_key(draft, name, "dropped").edited(name, drop)
+    def change(draft: Draft) -> Draft:
+        _refuse_named(_no_key(draft, name, "dropped"), name, "dropped")
+        return draft.edited(name, drop)
+
+    return change
 
 
 def rename_column(name: str, new_name: str) -> SchemaChange:
@@ -206,9 +211,10 @@ def rename_column(name: str, new_name: str) -> SchemaChange:
     def change(draft: Draft) -> Draft:
         if draft.is_key(name) == "partition":
             raise InvalidArgument(f"partition column '{name}' cannot be renamed: its name is part of paths")
+        is_column = name in draft.schema.by_name
+        texts = renamed_in_options(draft.schema.option_texts, name, new_name, is_column=is_column)
         draft = draft.edited(name, rename)
         keys = tuple(new_name if k == name else k for k in draft.schema.primary_keys)
-        texts = _renamed_in_options(draft.schema.option_texts, name, new_name)
         return replace(draft, schema=replace(draft.schema, primary_keys=keys, option_texts=texts))
 
     return change
@@ -370,6 +376,17 @@ def _no_key(draft: Draft, name: str, what: str) -> Draft:
     return draft
 
 
+def _refuse_named(draft: Draft, name: str, what: str) -> None:
+    """Refuse to take away a column that an option names: Apache Paimon could not open the table, or would merge other rows."""
+    is_column = name in draft.schema.by_name
+    for option, named in named_columns(draft.schema.option_texts):
+        if named == name and (is_column or named not in draft.schema.by_name):
+            raise InvalidArgument(
+                f"column '{name}' cannot be {what}: option '{option}' names it",
+                next_step=f"change or remove option '{option}' first, which may be part of the same alter",
+            )
+
+
 def _before_partitions(schema: TableSchema) -> int | None:
     if not parse_bool(schema.option_texts.get("add-column-before-partition", "false")):
         return None
@@ -395,13 +412,3 @@ def _default_text(default: Any, data_type: DataType, name: str) -> str:
     text = str(default).lower() if isinstance(default, bool) else str(default)
     coerce_literal(text, data_type, f"default of column '{name}'", timezone.utc)
     return text
-
-
-def _renamed_in_options(texts: Mapping[str, str], old: str, new: str) -> dict[str, str]:
-    made: dict[str, str] = {}
-    for key, text in texts.items():
-        if key in _FIELD_OPTIONS:
-            text = ",".join(new if part.strip() == old else part for part in text.split(","))
-        prefix = f"fields.{old}."
-        made[f"fields.{new}.{key.removeprefix(prefix)}" if key.startswith(prefix) else key] = text
-    return renamed_indexes(made, old, new)

@@ -14,6 +14,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 SAMPLE_ROWS = 20_000
+_PAGE_BYTES = 20
+"""What a dictionary takes besides its values."""
 _LEAST_ROWS = 1_000
 DICTIONARY_BYTES = 1 << 20
 """The size at which Parquet writers abandon a column's dictionary."""
@@ -39,15 +41,18 @@ def _has_no_dictionary(kind: Any) -> bool:
 
 
 def _overflows(column: Any) -> bool:
-    """Estimate whether a column's dictionary would overflow.
+    """Estimate whether a column's dictionary would overflow, or, where rows are few, be larger than the values themselves.
 
     n draws from D equally likely values give about D (1 - exp(-n / D)) different values. The dictionary overflows if the rows
     have more different values than this gives for the largest D that fits.
     """
     rows = len(column) - column.null_count
-    if rows < _LEAST_ROWS:
+    if not rows:
         return False
     width = max(column.nbytes / rows, 1)
+    if rows < _LEAST_ROWS:
+        different = pc.count_distinct(column).as_py()
+        return bool(different * width + rows * (different - 1).bit_length() / 8 + _PAGE_BYTES >= rows * width)
     draws_per_value = rows * width / DICTIONARY_BYTES
     expected = -math.expm1(-draws_per_value) / draws_per_value
     return bool(pc.count_distinct(column).as_py() > rows * expected)

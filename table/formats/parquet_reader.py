@@ -29,7 +29,7 @@ from .row_groups import wanted_row_groups
 
 _LENGTH_BYTES = 4
 _LEAST_COLUMN_BYTES = 1 << 16
-_LEAST_VALUE_BYTES = 8
+_LEAST_VALUE_BYTES, _TEXT_BYTES, _WIDE_BYTES = 8, 128, 1 << 12
 _NANO_LIMIT_US = (2**63 - 1) // 1000
 _WRAP_US = 2**64 // 1000
 _MOST_PART_BYTES = 64 << 20
@@ -51,11 +51,6 @@ class _RowWidth:
 
     def learn(self, batch: pa.RecordBatch) -> None:
         self._rows, self._bytes = batch.num_rows, batch.nbytes
-
-    @property
-    def row_bytes(self) -> int:
-        """How many bytes a row takes, 0 as long as none was read."""
-        return self._bytes // self._rows if self._rows else 0
 
     @property
     def batch_rows(self) -> int:
@@ -117,7 +112,7 @@ class ParquetFile:
             self._input,
             metadata=metadata,
             read_dictionary=list(dictionaries),
-            pre_buffer=not parts,
+            pre_buffer=self._source.part_bytes is None,
             buffer_size=parts,
             coerce_int96_timestamp_unit=unit,
             page_checksum_verification=True,
@@ -199,10 +194,13 @@ class ParquetFile:
             start += batch.num_rows
 
     def _row_bytes(self, group: int) -> int:
-        """About how many bytes a row of a row group takes: texts as they are in the file, or as they were in batches before."""
+        """About how many bytes a row of a row group takes."""
         found = self._metadata.row_group(group)
-        plain = sum(found.column(leaf).total_uncompressed_size for leaf in self._leaves) // max(found.num_rows, 1)
-        return max(plain, _LEAST_VALUE_BYTES * len(self._leaves), self._width.row_bytes)
+        chunks = [found.column(leaf) for leaf in self._leaves]
+        plain = sum(chunk.total_uncompressed_size for chunk in chunks) // max(found.num_rows, 1)
+        if any(chunk.physical_type == "BYTE_ARRAY" for chunk in chunks) and plain < _WIDE_BYTES:
+            return _TEXT_BYTES  # small batches of texts take more memory than their size says, as was measured
+        return max(plain, _LEAST_VALUE_BYTES * len(chunks))
 
     def _check_int96(self, group: int) -> None:
         """Refuse times outside the years 1677 to 2262, for which Arrow's decoder to nanoseconds wraps around.

@@ -3,7 +3,7 @@
 Owns: `Piece`, `Window`, `windows`. Must not know: how rows are merged, stores. Source: format/primary-keys §1, §2.
 
 Invariants: All rows of a key are in one window, and the keys of a window are above those of the windows before. A window's pieces
-are oldest file first. Memory holds about the bytes that are given, but at least two batches of each run. Nothing is read twice.
+are oldest file first. Memory holds about the bytes that are given, but at least a batch of each run. Nothing is read twice.
 """
 
 from __future__ import annotations
@@ -92,8 +92,8 @@ def windows(runs: Sequence[Iterable[Piece]], keys: Sequence[str], budget: int | 
     cursors = [_Cursor(run, keys) for run in runs]
     for cursor in cursors:
         cursor.fill()
-    if budget is not None:  # with less than two pieces of each run, each piece would be a window of slices of all others
-        budget = max(budget, 2 * sum(cursor.size for cursor in cursors))
+    if budget is not None:
+        budget = _enough(budget, sum(cursor.size for cursor in cursors))
     while True:
         for cursor in cursors:
             if not cursor.pieces:
@@ -158,6 +158,16 @@ class _Cursor:
 
 def _weight(piece: Piece) -> int:
     return piece.rows.nbytes + _SORTING_BYTES * len(piece.rows)
+
+
+def _enough(budget: int, held: int) -> int:
+    """A budget with which a window takes about a piece of each run. With less, each piece is a window of its own, with a slice of
+    every other run.
+
+    Args:
+        held: the bytes of a piece of each run.
+    """
+    return 2 * held if held > budget else max(budget, min(2 * held, budget + budget // 4))
 
 
 def _fill_lowest(cursors: Sequence[_Cursor], keys: Sequence[str], budget: int | None, held: int) -> bool:

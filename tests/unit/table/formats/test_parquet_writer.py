@@ -9,10 +9,12 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 
 import lakelatch as ll
 from lakelatch.core.rows.types import Field, parse_type
 from lakelatch.core.statistics.collect import decode_stats
+from lakelatch.table.formats.dictionaries import overflowing_columns
 from lakelatch.table.formats.parquet_writer import ParquetForm
 
 
@@ -26,13 +28,13 @@ def test_bounds_and_dictionaries(tmp_path: Path) -> None:
     """G8: no footer bounds where Arrow's leave NaN out, nested too; no dictionary of padded decimals; the rest has both."""
     rows = pa.table(
         {
-            "i": pa.array([1, 1, None]),
-            "f": pa.array([1.0, math.nan, None], pa.float32()),
-            "d18": pa.array([Decimal(1), Decimal(1), None], pa.decimal128(18)),
-            "d19": pa.array([Decimal(1), Decimal(1), None], pa.decimal128(19)),
-            "s": pa.array(["x", "x", None]),
-            "r": pa.array([{"d": math.nan, "b": b"x"}, None, {"d": 1.0, "b": b"x"}]),
-            "l": pa.array([[1.0], [math.nan], None]),
+            "i": pa.array([1, 1, None] * 9),
+            "f": pa.array([1.0, math.nan, None] * 9, pa.float32()),
+            "d18": pa.array([Decimal(1), Decimal(1), None] * 9, pa.decimal128(18)),
+            "d19": pa.array([Decimal(1), Decimal(1), None] * 9, pa.decimal128(19)),
+            "s": pa.array(["x", "x", None] * 9),
+            "r": pa.array([{"d": math.nan, "b": b"x"}, None, {"d": 1.0, "b": b"x"}] * 9),
+            "l": pa.array([[1.0], [math.nan], None] * 9),
         }
     )
     ll.create_table(str(tmp_path / "t"), rows.schema).append(rows)
@@ -41,6 +43,17 @@ def test_bounds_and_dictionaries(tmp_path: Path) -> None:
     assert bounded == {"i", "d18", "d19", "s", "r.b"}
     plain = {name for name, c in found.items() if "RLE_DICTIONARY" not in c.encodings}
     assert plain == {"d19"}
+
+
+@pytest.mark.parametrize("count", [9, 100, 999, 1000, 5000])
+def test_a_column_where_nothing_repeats_has_no_dictionary(count: int) -> None:
+    """However few its rows are: a dictionary would be larger than the values."""
+    different = pa.table({"n": pa.array(range(count)), "s": [f"{n:016}" for n in range(count)]})
+    assert overflowing_columns(different) == {"n", "s"}
+    same = pa.table(
+        {"n": pa.array([7] * count), "s": ["sixteen letters "] * count, "none": pa.nulls(count, pa.int64())}
+    )
+    assert overflowing_columns(same) == frozenset()
 
 
 def test_no_column_may_have_bounds(tmp_path: Path) -> None:

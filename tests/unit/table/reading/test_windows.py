@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -16,6 +17,7 @@ from lakelatch.core.metadata.schema import TableSchema, new_schema
 from lakelatch.core.rows.arrow import to_arrow
 from lakelatch.core.rows.types import AtomicType, Field, string
 from lakelatch.table.merging.merge import merge_key_rows
+from lakelatch.table.reading import windows as reading
 from lakelatch.table.reading.section_reader import ColumnRows
 from lakelatch.table.reading.windows import Piece, windows
 
@@ -63,7 +65,7 @@ def run_of(rng: random.Random, schema: TableSchema, rules: MergeRules, number: i
         "_VALUE_KIND": pa.int8(),
     }
     columns = {name: pa.array(column, kinds[name]) for name, column in values.items()}
-    ends = sorted({0, len(chosen), *(rng.randrange(len(chosen) + 1) for _ in range(3))})
+    ends = sorted({0, len(chosen), *(rng.randrange(len(chosen) + 1) for _ in range(12))})
     whole = ColumnRows(len(chosen), columns)
     return [Piece(number, number % 3, whole.slice(a, b - a)) for a, b in zip([0, *ends], ends, strict=False)]
 
@@ -107,14 +109,15 @@ def test_a_file_that_is_not_sorted_is_refused_where_it_does_not_fit_into_memory(
         return [Piece(0, 0, ColumnRows(len(part), {"k": pa.array(part, pa.int64())}), "data file x") for part in keys]
 
     for unsorted in ([[1, 3, 2], [4], [5]], [[1, 2], [2], [3]], [[4], [1], [5]]):
+        more = [[n] for n in range(7, 30)]
         with pytest.raises(TableCorrupt, match=r"data file x: the rows are not sorted.*read\.merge-memory"):
-            list(windows([pieces(unsorted), pieces([[1], [6]])], ["k"], 1))
+            list(windows([pieces([*unsorted, *more]), pieces([[1], [6], *more])], ["k"], 1))
         (window,) = windows([pieces(unsorted)], ["k"], 1 << 20)
         assert len(window) == sum(map(len, unsorted))
 
 
 def test_only_as_much_is_read_as_the_budget_allows() -> None:
-    """Two runs of a thousand batches: never more than the budget and one batch of each run is waiting."""
+    """Two runs of a thousand batches: never more than the budget and two batches of each run are waiting."""
     open_rows = 0
     rows, budget = 100, 8 * 100 * 6
 
@@ -132,3 +135,28 @@ def test_only_as_much_is_read_as_the_budget_allows() -> None:
         found += len(window)
     assert found == 200_000
     assert most <= budget // 8 + 2 * rows
+
+
+@pytest.mark.parametrize("budget", [None, 1 << 30, 1 << 10])
+@pytest.mark.parametrize("pieces", [1, 8])
+def test_many_runs_cost_as_much_for_each_piece_as_few(
+    budget: int | None, pieces: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A look at the last keys of all runs serves many pieces, whether they fit into the budget or not."""
+    looks = Counter[int]()
+    real = reading.key_codes
+
+    def counted(columns: Any) -> Any:
+        looks[count] += len(columns[0])
+        return real(columns)
+
+    def run(number: int) -> Iterator[Piece]:
+        for start in range(pieces):
+            keys = (np.arange(start * 9, start * 9 + 9)) * 1000 + number
+            yield Piece(number, 0, ColumnRows(9, {"k": pa.array(keys)}))
+
+    monkeypatch.setattr(reading, "key_codes", counted)
+    for count in (40, 400):
+        found = [len(window) for window in windows([run(number) for number in range(count)], ["k"], budget)]
+        assert sum(found) == count * pieces * 9
+    assert looks[400] <= 12 * looks[40] + 400
