@@ -30,6 +30,7 @@ _LISTS = (
     "blob-descriptor-field",
     "blob-view-field",
     "blob-external-storage-field",
+    "blob.stored-descriptor-fields",
     "pk-bitmap.index.columns",
     "pk-btree.index.columns",
     "pk-full-text.index.columns",

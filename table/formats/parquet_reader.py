@@ -200,7 +200,7 @@ class ParquetFile:
         plain = sum(chunk.total_uncompressed_size for chunk in chunks) // max(found.num_rows, 1)
         if any(chunk.physical_type == "BYTE_ARRAY" for chunk in chunks) and plain < _WIDE_BYTES:
             return _TEXT_BYTES  # small batches of texts take more memory than their size says, as was measured
-        return max(plain, _LEAST_VALUE_BYTES * len(chunks))
+        return int(max(plain, _LEAST_VALUE_BYTES * len(chunks)))
 
     def _check_int96(self, group: int) -> None:
         """Refuse times outside the years 1677 to 2262, for which Arrow's decoder to nanoseconds wraps around.

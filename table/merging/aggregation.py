@@ -6,9 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from ...core.metadata.functions import function_name
 from ...core.metadata.merge_rules import MergeRules
 from ...core.rows.types import Field
-from .aggregates.functions import aggregate_of, check_function, function_name
+from .aggregates.functions import aggregate_of, check
 from .engine import Merge, last_of, merged_kinds, naming_keys
 from .groups import ColumnOf, Groups
 
@@ -17,11 +18,11 @@ def needs(rules: MergeRules, fields: Sequence[Field], wanted: Sequence[str]) -> 
     """Nothing: each column is made of its own values.
 
     Raises:
-        Unsupported: a wanted column has a function that is not supported.
+        Unsupported, InvalidArgument: a wanted column has a function that is not supported, or does not take its type.
     """
-    for name in wanted:
-        if name not in rules.key_names:
-            check_function(_function(rules, name), name)
+    for field in fields:
+        if field.name in wanted and field.name not in rules.key_names:
+            check(_function(rules, field.name), field, rules.texts)
     return set()
 
 

@@ -11,11 +11,13 @@ from collections.abc import Sequence
 import numpy as np
 
 from ...core.errors import InvalidArgument, Unsupported
+from ...core.metadata.column_options import names_of, sequence_groups
+from ...core.metadata.functions import function_name
 from ...core.metadata.merge_rules import MergeRules
 from ...core.rows.types import Field
 from ...core.typed import Array
 from .aggregates.base import Aggregate
-from .aggregates.functions import aggregate_of, check_function, function_name
+from .aggregates.functions import aggregate_of, check
 from .codes import ordered_codes
 from .engine import Merge, last_of, merged_kinds, naming_keys
 from .groups import ColumnOf, Groups
@@ -23,21 +25,11 @@ from .groups import ColumnOf, Groups
 _NO_ROW = -1
 
 
-def sequence_groups(rules: MergeRules) -> dict[tuple[str, ...], tuple[str, ...]]:
-    """The sequence columns of each group, and the columns that they order (`fields.<a>[,<b>].sequence-group`)."""
-    found = {}
-    for option, text in rules.texts.items():
-        if option.startswith("fields.") and option.endswith(".sequence-group"):
-            names = option[len("fields.") : -len(".sequence-group")]
-            found[_names(names)] = _names(text)
-    return found
-
-
 def needs(rules: MergeRules, fields: Sequence[Field], wanted: Sequence[str]) -> set[str]:
     """The sequence columns of the groups of wanted columns, and those whose rows remove the whole row."""
     removing = _removing(rules)
     needed = set()
-    for sequence, members in sequence_groups(rules).items():
+    for sequence, members in sequence_groups(rules.texts).items():
         if {*sequence, *members} & {*wanted} or removing & {*sequence}:
             needed |= {*sequence}
     for field in fields:
@@ -94,7 +86,7 @@ class _Folding:
         self._removing = _removing(rules)
         self._groups = {
             sequence: [name for name in (*members,) if name in names and name not in sequence]
-            for sequence, members in sequence_groups(rules).items()
+            for sequence, members in sequence_groups(rules.texts).items()
             if names & {*sequence, *members}
         }
         self._ages = {s: [ordered_codes(column(name)) for name in s] for s in self._groups}
@@ -192,7 +184,7 @@ class _Folding:
 
     @property
     def _has_groups(self) -> bool:
-        return bool(sequence_groups(self._rules))
+        return bool(sequence_groups(self._rules.texts))
 
     def _set(self, name: str, keys: Array, rows: Array) -> None:
         self.rows[name][keys] = np.where(self._valid[name][rows], rows, _NO_ROW)
@@ -215,10 +207,10 @@ class _Folding:
 
 def _function(rules: MergeRules, field: Field) -> str | None:
     """The aggregate function of a column; None if it takes the newest value."""
-    sequences = {name for s in sequence_groups(rules) for name in s}
+    sequences = {name for s in sequence_groups(rules.texts) for name in s}
     if field.name in rules.key_names or field.name in sequences:
         return None
-    grouped = any(field.name in members for members in sequence_groups(rules).values())
+    grouped = any(field.name in members for members in sequence_groups(rules.texts).values())
     name = function_name(rules.texts, field.name)
     if name is None or (not grouped and name == "last_non_null_value"):
         return None
@@ -228,13 +220,9 @@ def _function(rules: MergeRules, field: Field) -> str | None:
             f" 'fields.{field.name}.aggregate-function'), but no sequence group",
             next_step=f"set option 'fields.<sequence column>.sequence-group' = {field.name}",
         )
-    check_function(name, field.name)
+    check(name, field, rules.texts)
     return name
 
 
 def _removing(rules: MergeRules) -> set[str]:
-    return {*_names(rules.texts.get("partial-update.remove-record-on-sequence-group", ""))}
-
-
-def _names(text: str) -> tuple[str, ...]:
-    return tuple(name.strip() for name in text.split(",") if name.strip())
+    return {*names_of(rules.texts.get("partial-update.remove-record-on-sequence-group", ""))}

@@ -1,6 +1,6 @@
 """Find the aggregate function of a column.
 
-Owns: the names of the functions. Must not know: engines. Source: format/primary-keys §4.
+Owns: the class of each function. Must not know: engines. Source: format/primary-keys §4.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ....core.errors import Unsupported
+from ....core.metadata.functions import check_function
 from ....core.rows.types import Field
 from .base import Aggregate
 from .elements import Collect, MergeMap, MergeMapWithKeyTime
@@ -43,26 +43,16 @@ FUNCTIONS: dict[str, type[Aggregate]] = {
 }
 
 
-def function_name(texts: Mapping[str, str], column: str) -> str | None:
-    """The function that the options name for a column; None if they name none."""
-    found = texts.get(f"fields.{column}.aggregate-function") or texts.get("fields.default-aggregate-function")
-    return found.strip().lower() if found else None
-
-
-def check_function(name: str, column: str) -> None:
-    """Refuse functions that cannot be computed yet.
+def check(name: str, field: Field, texts: Mapping[str, str]) -> None:
+    """Refuse functions that cannot be computed for a column.
 
     Raises:
-        Unsupported: names the function and the column.
+        Unsupported: there is no such function, or its library is not installed; names the function and the column.
+        InvalidArgument: the column's type or an option does not fit.
     """
-    if name not in FUNCTIONS:
-        raise Unsupported(
-            f"column '{column}' of a table with a primary key has function '{name}' (option"
-            f" 'fields.{column}.aggregate-function'), which is not supported yet",
-            next_step="read the other columns, or read it with Apache Paimon",
-        )
+    check_function(name, field, texts)
     if issubclass(FUNCTIONS[name], Sketch):
-        check_sketches(name, column)
+        check_sketches(name, field.name)
 
 
 def aggregate_of(name: str, field: Field, array: Any, count: int, texts: Mapping[str, str]) -> Aggregate:

@@ -13,7 +13,7 @@ from lakelatch.core.errors import InvalidArgument, Unsupported
 from lakelatch.core.metadata.merge_rules import MergeRules, merge_rules
 from lakelatch.core.metadata.schema import new_schema
 from lakelatch.core.rows.arrow import to_arrow
-from lakelatch.core.rows.types import ArrayType, AtomicType, DataType, Field, MapType, RowType
+from lakelatch.core.rows.types import ArrayType, AtomicType, DataType, Field, MapType, RowType, string
 from lakelatch.core.rows.value_numbers import value_numbers
 from lakelatch.table.merging.codes import ordered_codes
 from lakelatch.table.merging.merge import columns_to_merge, merge_key_rows, merge_section
@@ -193,7 +193,7 @@ def aggregated(
     return found[0][1] if found else "gone"
 
 
-TEXT, BOOL, FLOATS = AtomicType("VARCHAR", length=9), AtomicType("BOOLEAN"), AtomicType("DOUBLE")
+TEXT, BOOL, FLOATS = string(), AtomicType("BOOLEAN"), AtomicType("DOUBLE")
 PRICE, LONG = AtomicType("DECIMAL", precision=4, scale=1), AtomicType("DECIMAL", precision=38, scale=10)
 
 
