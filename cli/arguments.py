@@ -8,12 +8,12 @@ Invariant: a secret on the command line never appears in a message (H19).
 from __future__ import annotations
 
 import argparse
-import json
 import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from ..core.errors import InvalidArgument
+from ..core.json_text import loads
 
 if TYPE_CHECKING:
     from ..backends.store import Store
@@ -145,7 +145,7 @@ def storage_options_of(args: argparse.Namespace) -> dict[str, Any]:
         found[name] = text
         if text in ("true", "false") or text[:1] in ("{", "["):
             try:
-                found[name] = json.loads(text)
+                found[name] = loads(text)
             except ValueError:
                 raise InvalidArgument(f"the value of --storage-option {name} is not valid JSON") from None
     return found

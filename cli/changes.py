@@ -9,7 +9,6 @@ out if the process dies. Rows are streamed.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import sys
 import time
@@ -18,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..core.errors import InvalidArgument, TableCorrupt
+from ..core.json_text import loads
 from .arguments import Commands, Parser, add_branch, add_command, names, open_table_of, pairs, storage_options_of
 from .exit_codes import OK
 from .journals import JOURNAL, journal_path
@@ -112,7 +112,7 @@ def column_of(text: str, argument: str = "--column") -> tuple[str, Any]:
 
     name, kind = named(text, argument)
     try:
-        json_type = json.loads(kind) if kind.startswith("{") else kind
+        json_type = loads(kind) if kind.startswith("{") else kind
         Schema([(name, json_type)])
     except (ValueError, TableCorrupt) as error:
         said = error.message if isinstance(error, TableCorrupt) else f"column '{name}': {error}"
@@ -140,7 +140,7 @@ def _schema_file(path: str) -> tuple[dict[str, Any], list[Any]]:
     from ..core.rows.types import parse_field
 
     try:
-        raw = json.loads(Path(path).read_bytes())
+        raw = loads(Path(path).read_bytes())
         given = raw if isinstance(raw, dict) else {"fields": raw}
         fields = [parse_field(f, path) if "id" in f else (str(f["name"]), f["type"]) for f in given["fields"]]
     except OSError as error:

@@ -9,7 +9,6 @@ for a column that the table has. A file that cannot be read causes one error tha
 from __future__ import annotations
 
 import itertools
-import json
 import re
 import sys
 from collections.abc import Iterator
@@ -22,6 +21,7 @@ from typing import Any, BinaryIO
 import pyarrow as pa
 
 from ..core.errors import InvalidArgument
+from ..core.json_text import loads
 from .json_values import from_json
 
 FORMATS = ("parquet", "csv", "json", "arrow")
@@ -201,7 +201,7 @@ def _from_text(texts: pa.Array, kind: pa.DataType) -> pa.Array:
             return from_json(texts.to_pylist(), kind)
     if _is_binary(kind):
         return from_json(texts.to_pylist(), kind)
-    return from_json([None if t is None else json.loads(t, parse_float=Decimal) for t in texts.to_pylist()], kind)
+    return from_json([None if t is None else loads(t, parse_float=Decimal) for t in texts.to_pylist()], kind)
 
 
 def _is_moment(kind: pa.DataType) -> bool:
@@ -248,7 +248,7 @@ def _reads(value: Any, kind: pa.DataType) -> bool:
 
 def _object(line: bytes, number: int, name: str) -> dict[str, Any]:
     try:
-        row = json.loads(line, parse_float=Decimal)
+        row = loads(line, parse_float=Decimal)
     except ValueError as error:
         raise InvalidArgument(f"{name}, line {number}: {error}") from error
     if not isinstance(row, dict):

@@ -7,7 +7,6 @@ ignored.
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -19,6 +18,7 @@ from ..backends.registry import scheme_of, url_text
 from ..backends.storage_options import StorageOptions
 from ..core.errors import InvalidArgument
 from ..core.expressions.tree import Predicate
+from ..core.json_text import loads
 from ..core.metadata.schema import TableSchema
 from ..core.paths import DEFAULT_BRANCH
 from ..core.rows.partition import closest
@@ -287,6 +287,6 @@ def _value(key: str, text: str) -> Any:
     if not text.lstrip().startswith("{"):
         return text
     try:
-        return json.loads(text)
+        return loads(text)
     except ValueError:
         raise InvalidArgument(f"option '{key}' begins with a brace, but is not JSON") from None

@@ -9,13 +9,13 @@ container is read completely or not at all.
 from __future__ import annotations
 
 import io
-import json
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any
 
 from ..errors import TableCorrupt, Unsupported
+from ..json_text import loads
 from .blocks import Irregular, TooLarge, blocks_of
 from .columnar import ORC_MAGIC, PARQUET_MAGIC, read_columnar, write_columnar
 
@@ -119,7 +119,7 @@ def _check_blocks(data: bytes) -> None:
 def _rows_of(schema: bytes) -> Any:
     import fastavro
 
-    record = json.loads(schema)
+    record = loads(schema)
     if record["type"] != "record":
         raise Irregular("its values are no records")
     check_sizes(record)

@@ -41,6 +41,7 @@ _FIELDS: Mapping[str, tuple[str, tuple[int, ...]]] = {
     "S": ("fraction", tuple(range(1, 10))),
 }
 """Letters of Java's patterns: the field, and how often the letter may be repeated."""
+_MOST_DEEP, _SHOWN = 50, 200
 _TOKEN = re.compile(
     r"(?P<letters>([A-Za-z])\2*)|'(?P<quoted>[^']*)'|(?P<open>\[)|(?P<close>\])|(?P<other>[^'\[\]A-Za-z#{}])"
 )
@@ -149,6 +150,8 @@ def _compiled(formatter: str) -> re.Pattern[str]:
             out += re.escape(found["quoted"] or "'")
         elif found["open"]:
             out, opened = out + "(", opened + 1
+            if opened > _MOST_DEEP:
+                _refuse(formatter, f"more than {_MOST_DEEP} '[' inside each other")
         elif found["close"]:
             out, opened = out + ")?", opened - 1
             if opened < 0:
@@ -170,7 +173,7 @@ def _width(letters: str) -> tuple[bool, str]:
 
 def _refuse(formatter: str, part: str) -> NoReturn:
     raise Unsupported(
-        f"option '{FORMATTER}' is {formatter!r}, of which {part!r} is not supported",
+        f"option '{FORMATTER}' is {formatter[:_SHOWN]!r}, of which {part!r} is not supported",
         next_step="use y or u, M, d, D, H, m, s, S, text in quotes and [ ], such as yyyyMMdd or yyyy-MM-dd'T'HH",
     )
 

@@ -21,6 +21,7 @@ ATOMIC_ROOTS = frozenset(
     "BOOLEAN TINYINT SMALLINT INT BIGINT FLOAT DOUBLE DECIMAL CHAR VARCHAR BINARY VARBINARY DATE TIME TIMESTAMP TIMESTAMP_LTZ"
     " VARIANT BLOB GEOMETRY GEOGRAPHY".split()
 )
+_MOST_DEEP = 100
 UNRELEASED_ROOTS = ("GEOMETRY", "GEOGRAPHY")
 """Those that Apache Paimon's releases, up to 2.0, cannot parse: they are read, and no table gets them here."""
 VECTOR_ROOTS = ("BOOLEAN", "TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE")
@@ -205,21 +206,26 @@ _ATOMIC = re.compile(r"^(?P<root>[A-Z_]+(?: PRECISION)?)\s*(?:\((?P<args>[^)]*)\
 _MAX_PRECISION = {"TIME": 9, "TIMESTAMP": 9, "TIMESTAMP_LTZ": 9, "DECIMAL": 38}
 
 
-def parse_type(value: Any, where: str = "type") -> DataType:
+def parse_type(value: Any, where: str = "type", depth: int = 0) -> DataType:
     """Parse a type from its JSON form.
 
     Args:
         value: text, or an object with `type` and its parts.
         where: the file and field, for the error message.
+        depth: in how many other types it is.
 
     Raises:
-        TableCorrupt: The type is unknown or misspelt.
+        TableCorrupt: The type is unknown or misspelt, or has too many types inside each other.
 
     >>> sql(parse_type({"type": "ARRAY NOT NULL", "element": "decimal(5,1)"}))
     'ARRAY<DECIMAL(5, 1)> NOT NULL'
     """
     if isinstance(value, str):
         return parse_atomic(value, where)
+    if depth > _MOST_DEEP:
+        raise TableCorrupt(
+            f"{where.split('.', maxsplit=1)[0]}: a type has more than {_MOST_DEEP} types inside each other"
+        )
     if not isinstance(value, dict) or not isinstance(value.get("type"), str):
         raise TableCorrupt(f"{where}: {value!r} is not a data type")
     head = value["type"].strip().upper()
@@ -228,7 +234,7 @@ def parse_type(value: Any, where: str = "type") -> DataType:
     def part(key: str) -> DataType:
         if key not in value:
             raise TableCorrupt(f"{where}: {head} lacks '{key}'")
-        return parse_type(value[key], f"{where}.{key}")
+        return parse_type(value[key], f"{where}.{key}", depth + 1)
 
     if head.startswith("ARRAY"):
         return ArrayType(part("element"), nullable)
@@ -244,11 +250,11 @@ def parse_type(value: Any, where: str = "type") -> DataType:
         fields = value.get("fields") or []
         if not isinstance(fields, list):
             raise TableCorrupt(f"{where}: 'fields' of {head} is not a list")
-        return RowType(tuple(parse_field(f, where) for f in fields), nullable)
+        return RowType(tuple(parse_field(f, where, depth + 1) for f in fields), nullable)
     raise TableCorrupt(f"{where}: unknown type {value['type']!r}")
 
 
-def parse_field(value: Any, where: str = "field") -> Field:
+def parse_field(value: Any, where: str = "field", depth: int = 0) -> Field:
     """Parse a field of the schema file."""
     try:
         name, field_id = str(value["name"]), int(value["id"])
@@ -256,7 +262,7 @@ def parse_field(value: Any, where: str = "field") -> Field:
     except (KeyError, TypeError, ValueError) as error:
         raise TableCorrupt(f"{where}: {value!r} is not a field: {error!r}") from error
     return Field(
-        field_id, name, parse_type(kind, f"{where}.{name}"), value.get("description"), value.get("defaultValue")
+        field_id, name, parse_type(kind, f"{where}.{name}", depth), value.get("description"), value.get("defaultValue")
     )
 
 

@@ -11,8 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ...coordinator.history.announced import expires_below
 from ...coordinator.history.timeline import Timeline, base_of
-from ...core.errors import InvalidArgument
+from ...core.errors import InvalidArgument, TableCorrupt
 from ...core.metadata.schema import TableSchema
 from ...core.metadata.snapshot import Snapshot
 from ...core.rows.types import sql
@@ -50,8 +51,8 @@ def window_after(
     end = min(newest.id, position.snapshot_id + most)
     try:
         window = window_of(timeline, position.snapshot_id, end, newest, mode)
-    except InvalidArgument:
-        oldest = oldest_told(timeline)
+    except (InvalidArgument, TableCorrupt):  # an expiry may delete snapshots in any order
+        oldest = max(oldest_told(timeline), expires_below(timeline))
         if oldest > position.snapshot_id + 1:
             raise expired(position.snapshot_id, oldest) from None
         raise

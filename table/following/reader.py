@@ -19,6 +19,7 @@ from typing import Any
 import pyarrow as pa
 
 from ...backends.elsewhere import fixed_url
+from ...coordinator.history.announced import expires_below
 from ...coordinator.history.timeline import Timeline
 from ...coordinator.journal.lines import address_of
 from ...coordinator.surroundings import MACHINE
@@ -85,6 +86,10 @@ class ChangeBatch:
 
     def __repr__(self) -> str:
         return f"ChangeBatch({'the state of' if self.is_state else ''} snapshot {self.snapshot_id})".replace("( ", "(")
+
+
+LOOKS = 3
+"""So often it is looked whether a snapshot whose files are missing has expired."""
 
 
 class Follower:
@@ -185,14 +190,14 @@ class Follower:
         check_columns(timeline, self._schema, self._columns, found, position)
         threads = LOCAL_READ_THREADS if timeline.store.capabilities.native_scheme == "file" else READ_THREADS
         memory = self._schema.options.get(opt.MERGE_MEMORY) // threads
-        with self._told_if_expired(found):
+        with self._told_if_expired(part):
             steps, reader = plan_changes(
                 timeline, part, self._schema, self._columns, self._where, self._overwrites, self._mode, memory
             )
 
         def batches() -> Iterator[pa.RecordBatch]:
             tasks = (partial(reader.batches, timeline.store, step) for step in steps)
-            with self._told_if_expired(found):
+            with self._told_if_expired(part):
                 yield from gathered(in_order(tasks, threads))
 
         def opened() -> pa.RecordBatchReader:
@@ -204,14 +209,27 @@ class Follower:
         return ChangeBatch(found, part.whole, opened, self.schema, self._acknowledge)
 
     @contextmanager
-    def _told_if_expired(self, found: Snapshot) -> Iterator[None]:
-        """If a file is missing because its snapshot has expired meanwhile, say so."""
+    def _told_if_expired(self, part: Window) -> Iterator[None]:
+        """If a file is missing because an expiry has overtaken the reader, say so.
+
+        Snapshots go after their files: what goes is announced first by lakelatch, and seen a little later of another engine.
+        """
         try:
             yield
         except TableCorrupt as error:
-            if error.missing and self._timeline.find(found.id) is None:
-                raise expired(found.id - 1, oldest_told(self._timeline)) from error
+            found = part.snapshots[0]
+            needed = found.id if part.before is None else part.before.id
+            if error.missing and self._expires(needed):
+                raise expired(found.id - 1, max(oldest_told(self._timeline), found.id + 1)) from error
             raise
+
+    def _expires(self, snapshot_id: int) -> bool:
+        for look in range(LOOKS):
+            if look:
+                MACHINE.sleep(min(self._poll_s, 1.0))
+            if expires_below(self._timeline) > snapshot_id or self._timeline.find(snapshot_id) is None:
+                return True
+        return False
 
 
 def batch_of(

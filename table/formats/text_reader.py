@@ -11,7 +11,6 @@ from __future__ import annotations
 import bz2
 import gzip
 import io
-import json
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from csv import reader as rows_of_text
@@ -22,6 +21,7 @@ from pyarrow import csv
 
 from ...core.casts.columns import CastFailure
 from ...core.errors import Unsupported
+from ...core.json_text import loads
 from ...core.metadata.data_file import EMPTY_ROW
 from ...core.metadata.merge_rules import VALUE_KIND
 from ...core.metadata.schema import ROW_ID, ROW_SEQUENCE
@@ -141,7 +141,7 @@ class JsonFile(_TextFile):
             lines.pop()
         for start in range(0, len(lines), BATCH_ROWS):
             text = b"[" + b",".join(lines[start : start + BATCH_ROWS]) + b"]"
-            rows = json.loads(text, parse_int=str, parse_float=str, parse_constant=str)
+            rows = loads(text, parse_int=str, parse_float=str, parse_constant=str)
             if len(rows) != len(lines[start : start + BATCH_ROWS]) or not all(isinstance(row, dict) for row in rows):
                 raise ValueError("a line is not one JSON object")
             yield self._batch([array_of([row.get(f.name) for row in rows], f.type) for f in self._fields])

@@ -10,6 +10,8 @@ from typing import Any
 
 _TRUE, _FALSE, _BYTE, _I16, I32, _I64, _DOUBLE, _BINARY, _LIST, _SET, _MAP, _STRUCT = range(1, 13)
 
+_MOST_DEEP = 64
+
 Struct = dict[int, tuple[int, Any]]
 """Maps a field id to (type, value), in the order of the bytes. A list's value is (type of its elements, values)."""
 
@@ -36,7 +38,7 @@ def encode_struct(fields: Struct) -> bytes:
 
 class _Reader:
     def __init__(self, data: bytes) -> None:
-        self._data, self._at = data, 0
+        self._data, self._at, self._depth = data, 0, 0
 
     def struct(self) -> Struct:
         fields: Struct = {}
@@ -50,6 +52,14 @@ class _Reader:
             fields[field_id] = (kind, kind == _TRUE if kind in (_TRUE, _FALSE) else self._value(kind))
 
     def _value(self, kind: int) -> Any:
+        self._depth += 1
+        if self._depth > _MOST_DEEP:
+            raise ValueError("a Thrift struct is nested too deeply")
+        found = self._read(kind)
+        self._depth -= 1
+        return found
+
+    def _read(self, kind: int) -> Any:
         if kind in (_I16, I32, _I64):
             return self._zigzag()
         if kind == _BINARY:

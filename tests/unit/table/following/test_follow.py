@@ -6,6 +6,7 @@ import itertools
 import threading
 from collections import Counter
 from datetime import datetime, timezone
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -18,6 +19,7 @@ from lakelatch.coordinator.maintenance.expire import apply_expiry, plan_expiry
 from lakelatch.coordinator.maintenance.retention import Retention
 from lakelatch.core.metadata.schema import new_schema
 from lakelatch.core.rows.types import AtomicType, Field
+from lakelatch.table.following import reader as reading
 from lakelatch.table.following.position import Position
 from lakelatch.table.following.reader import ChangeBatch
 
@@ -161,6 +163,43 @@ def test_changes_that_have_expired_are_an_error_that_says_what_to_do(table: ll.T
     assert all_of(table, "earliest") == EVERYTHING[5:]
     with pytest.raises(ll.InvalidArgument, match="after snapshot 1 are not all there"):
         batch.to_arrow()
+
+
+@pytest.mark.parametrize("how", ["announced first", "snapshots last", "in any order", "done"])
+def test_a_follower_that_an_expiry_overtakes_is_told_so(
+    table: ll.Table, how: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has no consumer. lakelatch announces what goes first; Apache Paimon deletes snapshots after their files."""
+    follower = table.follow(1, wait=0, poll=0.01)
+    next(follower)
+    timeline = table.timeline
+    held = [timeline.snapshot(number) for number in range(1, 7)]
+    files = [table.paths.manifest(name) for s in held for name in (s.base_manifest_list, s.delta_manifest_list)]
+    snapshots = [table.paths.snapshot(s.id) for s in held]
+    if how == "in any order":
+        table.store.delete_many([*files, snapshots[2]])
+        table.store.put("snapshot/EARLIEST", b"7")
+        follower = table.follow(follower.position, wait=0, poll=0.01)
+    elif how == "announced first":
+        table.store.put("snapshot/EARLIEST", b"7")
+        table.store.delete_many(files)
+    elif how == "done":
+        table.store.delete_many([*files, *snapshots])
+    else:
+        table.store.delete_many(files)
+        monkeypatch.setattr(reading, "MACHINE", SimpleNamespace(sleep=lambda s: table.store.delete_many(snapshots)))
+    with pytest.raises(
+        ll.InvalidArgument, match="are not all there: the oldest that are there are those of snapshot 7"
+    ):
+        next(follower)
+
+
+def test_a_file_that_is_missing_without_an_expiry_is_damage(table: ll.Table) -> None:
+    follower = table.follow(1, wait=0, poll=0.01)
+    next(follower)
+    table.store.delete_many([table.paths.manifest(table.timeline.snapshot(2).delta_manifest_list)])
+    with pytest.raises(ll.TableCorrupt, match="is missing"):
+        list(follower)
 
 
 def test_a_history_that_was_rolled_back_by_deleting_snapshots_is_noticed(table: ll.Table) -> None:
