@@ -623,6 +623,7 @@ TRANSITIONS: dict[tuple[Phase, type[Any]], Transition] = {
     (_P.REGISTER, ev.ManifestsWritten): Transition(_manifests_written, (_P.REGISTER,)),
     (_P.REGISTER, ev.DataUploaded): Transition(_data_offered, (_P.REGISTER,)),
     (_P.REGISTER, ev.IntentPrepared): Transition(_intent_prepared, (_P.REGISTER,)),
+    (_P.REGISTER, ev.ConflictFound): Transition(_conflict, (_P.DONE,)),
     (_P.REGISTER, ev.TakenOver): Transition(_taken_over, (_P.DONE,)),
     (_P.REGISTER, ev.JournalUnsure): Transition(_intent_unsure, (_P.DONE,)),
     (_P.REGISTER, ev.UploadFailed): Transition(_upload_failed, (_P.DONE,)),

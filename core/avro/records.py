@@ -106,7 +106,7 @@ def _check_blocks(data: bytes) -> None:
     """Raises TooLarge where fastavro, which has no limits, would fill the memory."""
     try:
         schema, blocks = blocks_of(data)
-        check_sizes(json.loads(schema))
+        check_sizes(loads(schema))
         for _ in blocks:
             pass
     except TooLarge:

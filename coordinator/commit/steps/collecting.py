@@ -161,7 +161,7 @@ class Collecting(RunState):
         try:
             if not effect.asks_first:
                 attempt = self._with_manifests()
-            overtaken = self.settler.newest_schema.conflict
+            overtaken = self.newer_schema
             if overtaken is not None:
                 return ev.ConflictFound(overtaken.check, overtaken.reason)
             misplaced = layout_conflict(self.request, self.schema, attempt.base, self.timeline, self.around)
@@ -187,8 +187,10 @@ class Collecting(RunState):
         self.attempt = Attempt(nowhere, SnapshotRef(0, ""), Recalled(0, NOTHING_REMEMBERED), delta=rider.delta)
 
     def prepare_intent(self, effect: do.PrepareIntent) -> Event:
-        """Build the intent; its manifests are durable since the first attempt."""
-        delta = self._attempt().delta
+        """Build the intent, whose manifests are durable by now; or give up, if a newer schema was seen."""
+        delta, overtaken = self._attempt().delta, self.newer_schema
+        if overtaken is not None:
+            return ev.ConflictFound(overtaken.check, overtaken.reason)
         assert delta is not None
         return self.group.prepare(effect.base, delta)
 

@@ -55,7 +55,7 @@ class Publishing(RunState):
 
     def prepare_snapshot(self, effect: do.PrepareSnapshot) -> Event:
         """Build the snapshot file, once for all sends; or give up, where a newer schema was seen beside the uploads."""
-        overtaken = self.settler.newest_schema.conflict
+        overtaken = self.newer_schema
         if overtaken is not None:
             return ev.ConflictFound(overtaken.check, overtaken.reason)
         attempt = self._attempt()

@@ -24,6 +24,7 @@ from ...protocol import events as ev
 from ...protocol.snapshot_ref import SnapshotRef
 from ...surroundings import Surroundings
 from ..attempt import Delta, MetadataFile, MetadataWriter, committer_of
+from ..conflicts import Conflict
 from ..group import Group
 from ..knowledge import Knowledge
 from ..manifest_compaction import Merges
@@ -124,6 +125,15 @@ class RunState:
     def sent(self) -> bool:
         """Whether any snapshot was sent that names the data files of this commit."""
         return bool(self.lost) or (self.attempt is not None and self.attempt.sent_ms is not None)
+
+    @property
+    def newer_schema(self) -> Conflict | None:
+        """The conflict with a newer schema, as far as one was seen; none while others may carry the commit.
+
+        Its intent was registered after a look, so such a schema came after the commit had begun, and the rows may land as they
+        are.
+        """
+        return None if self.group.intent is not None else self.settler.newest_schema.conflict
 
     @property
     def landed(self) -> Snapshot | None:

@@ -11,13 +11,16 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from hooked_store import HookedStore
 
 import lakelatch as ll
+from lakelatch.backends.local import LocalStore
 from lakelatch.backends.memory import MemoryStore
 from lakelatch.backends.store import ObjectInfo, PutOutcome, Unknown
 from lakelatch.coordinator.commit.retries import Crowd
 from lakelatch.coordinator.history.timeline import Latest, Timeline
 from lakelatch.coordinator.intents.carried import carried_by, riders_of
+from lakelatch.coordinator.journal.file_journal import FileJournal
 from lakelatch.coordinator.protocol import events as ev
 from lakelatch.core.errors import OutcomeUnknown, RetriesExhausted, StoreUnavailable
 from lakelatch.core.metadata.snapshot import Snapshot
@@ -523,3 +526,72 @@ def test_a_writer_that_was_carried_builds_its_next_commit_on_all_rows(second: bo
     world.table.append(rows(2))
     world.table.committer.settle()
     assert world.values == sorted([0, 1, 2, 100, 200, *([150] if second else [])])
+
+
+# ------------------------------------------------------------------------------------------- beside changes of the table
+
+
+def altered(world: World) -> None:
+    world.fresh.alter(ll.add_column(f"x{next(COUNT)}", "INT"))
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_a_schema_from_before_the_commit_is_settled_before_anybody_is_asked(first: bool) -> None:
+    """The rows are written again under it, as those of a commit that goes alone are."""
+    world = World()
+    world.table.append(rows(5))
+    world.table.committer.settle()
+    world.will_ask(first=first)
+    altered(world)
+    assert world.table.append(rows(1), commit_user="etl", identifier=1).snapshot_id == 4
+    assert world.values == [0, 1, 5, 100]
+    newest = world.fresh.snapshot()
+    assert newest is not None and newest.schema_id == 1
+    assert {entry.file.schema_id for entry in world.fresh.entries()} == {0, 1}
+
+
+@pytest.mark.parametrize("carried", [True, False])
+def test_a_schema_that_comes_while_a_commit_waits_does_not_stop_it(carried: bool) -> None:
+    """Others may carry it all the while, so that its rows land as they are, once, and readers cast them."""
+    world = World()
+    world.loses()
+
+    def meanwhile() -> None:
+        altered(world)
+        world.table.committer._knows.newest.forget()
+        if carried:
+            world.another(200, looks=True)
+
+    world.store.after["lakelatch/intents/"] = meanwhile
+    assert world.table.append(rows(1), commit_user="etl", identifier=1).replayed is False
+    assert world.values == sorted([0, 1, 100] + [200] * carried)
+    assert world.fresh.append(rows(1), commit_user="etl", identifier=1).replayed
+    assert world.intents == [] and world.fresh.verify("all", data=True) == []
+
+
+@pytest.mark.parametrize("carried", [True, False])
+def test_a_rider_of_a_table_that_is_renamed_is_told_by_its_journal(carried: bool, tmp_path: Path) -> None:
+    """It may have been carried before the table went; nobody carries it at the new place, unless recovery does."""
+    url, new_url, journal = str(tmp_path / "t"), str(tmp_path / "u"), FileJournal(tmp_path / "journal")
+    made = ll.create_table(url, rows().schema, options={**GROUPED, "commit.timeout": "200 ms"})
+    made.append(rows(0))
+    store: Any = HookedStore(LocalStore(url))
+    table = Table(store, made.schema, journal=journal, first_schema=made._first_schema)
+
+    def meanwhile() -> None:
+        if carried:
+            leader = ll.open_table(url)
+            leader.committer.meet(3, 0.001)
+            leader.append(rows(200))
+            leader.committer.settle()
+        ll.rename_table(url, new_url)
+
+    store.before["snapshot/snapshot-"] = lambda: ll.open_table(url).append(rows(100), group="off")
+    store.after["lakelatch/intents/"] = meanwhile
+    with pytest.raises(OutcomeUnknown, match="was dropped or renamed"):
+        table.append(rows(1), commit_user="etl", identifier=1)
+    told = ll.recover(tmp_path / "journal", table=new_url, writers_are_gone=True).commits
+    assert [commit.outcome for commit in told] == ["landed" if carried else "finished"]
+    again = ll.open_table(new_url)
+    assert again.append(rows(1), commit_user="etl", identifier=1).replayed
+    assert sorted(again.to_arrow()["v"].to_pylist()) == sorted([0, 1, 100] + [200] * carried)

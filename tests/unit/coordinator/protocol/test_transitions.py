@@ -120,6 +120,12 @@ CASES: list[Case] = [
     ((*OFFERING, OFFERED), ev.DataUploaded(1), Phase.REGISTER, (do.PrepareIntent(BASE),)),
     ((*OFFERING, ev.DataUploaded(1)), OFFERED, Phase.REGISTER, (do.PrepareIntent(BASE),)),
     (OFFERING, ev.UploadFailed("data", "403"), Phase.DONE, (not_committed("store-unavailable", "data: 403"),)),
+    (
+        ASKED_FIRST[:-1],
+        GONE,
+        Phase.DONE,
+        (not_committed("commit-conflict", "gone: a is gone"), do.Discard(("manifest",))),
+    ),
     (ASKED_FIRST, ev.IntentRegistered(), Phase.GATHER, (do.ChooseRiders(BASE, True),)),
     (LEADS_FIRST[:-1], LEADS_FIRST[-1], Phase.BASE_LIST, (do.WriteBaseList(BASE), do.WriteDeltaList(BASE))),
     # uploads
