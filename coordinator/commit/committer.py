@@ -17,7 +17,15 @@ from ...backends.metered import MeteredStore
 from ...backends.probe import PROBED, probe
 from ...backends.store import ObjectNotFound, Store
 from ...core import options as opt
-from ...core.errors import ERRORS, CommitConflict, InvalidArgument, LakelatchError, OutcomeUnknown, missing
+from ...core.errors import (
+    ERRORS,
+    CommitConflict,
+    InvalidArgument,
+    LakelatchError,
+    OutcomeUnknown,
+    StoreUnavailable,
+    missing,
+)
 from ...core.metadata.data_file import DELETE
 from ...core.metadata.schema import TableSchema
 from ...core.metadata.snapshot import Snapshot
@@ -244,7 +252,21 @@ class Committer:
             except ObjectNotFound:
                 timeline.check_table()
                 raise missing(key, what="the table's schema ") from None
-            probe(self.store, key, data, made_again=lambda: timeline.take_back_schema(self.schema.id))
+            try:
+                probe(self.store, key, data, made_again=lambda: timeline.take_back_schema(self.schema.id))
+            except StoreUnavailable as error:  # who may write rows need not be allowed to write schemas
+                self._probe_hint(error)
+
+    def _probe_hint(self, refused: StoreUnavailable) -> None:
+        """Probe with the hint LATEST, which every writer writes and nobody believes."""
+        key = self.paths.hint("LATEST")
+        try:
+            probe(self.store, key, self.store.get(key))
+        except (ObjectNotFound, StoreUnavailable):
+            raise StoreUnavailable(
+                f"the probe, which creates a file that exists to see whether the store refuses that: {refused.message}",
+                next_step=refused.next_step,
+            ) from refused
 
     def lookup(
         self, commit_user: str, identifier: int, *, commits_next: bool = False, in_order: bool = False
