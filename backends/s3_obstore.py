@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta, timezone
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -82,12 +83,12 @@ def s3_requests(given: Mapping[str, Any], deadline_seconds: float) -> Callable[[
     common = settings(deadline_seconds)
     common["client_options"] |= config.pop("certificates")
 
-    def client(bucket: str) -> Any:
+    def client(bucket: str, **more: Any) -> Any:
         from obstore.store import S3Store
 
-        return S3Store(bucket, **config, **common)
+        return S3Store(bucket, **config, **common, **more)
 
-    return lambda: ObstoreRequests(client, is_md5)
+    return lambda: ObstoreRequests(client, is_md5, with_checksums=partial(client, checksum_algorithm="CRC64NVME"))
 
 
 def s3_config(options: Mapping[str, Any]) -> dict[str, Any]:

@@ -102,6 +102,7 @@ class ObstoreRequests:
             so that the page of a proxy could pass for the answer to a write; its ETag shows that (H2).
         by_fsspec: names of requests that fsspec is to do.
         resumes: whether every such store can begin a listing behind an object. If not, its listings must be in order.
+        with_checksums: makes a client that sends a checksum with each object, for buckets that want one.
     """
 
     def __init__(
@@ -110,8 +111,10 @@ class ObstoreRequests:
         fits: Callable[[str, bytes], bool],
         by_fsspec: tuple[str, ...] = (),
         resumes: bool = True,
+        with_checksums: Callable[[str], Any] | None = None,
     ) -> None:
         self._client = client
+        self._with_checksums = with_checksums
         self._resumes = resumes
         self._fits = fits
         self._clients: dict[str, Any] = {}
@@ -211,7 +214,13 @@ class ObstoreRequests:
         if len(data) > SMALL_BYTES or not self.is_writing:
             raise NotExpressed("a large object, or a store with other ETags")
         obs, client, key = self._at(path)
-        put = obs.put(client, key, data, mode=mode, use_multipart=False)
+        try:
+            put = obs.put(client, key, data, mode=mode, use_multipart=False)
+        except Exception as error:
+            if self._with_checksums is None or not _wants_checksum(error):
+                raise
+            client = self._clients[path.partition("/")[0]] = self._with_checksums(path.partition("/")[0])
+            put = obs.put(client, key, data, mode=mode, use_multipart=False)
         if not self._fits(str(put["e_tag"]).strip('"'), data):
             self.is_writing = False
             raise NoAnswer("the answer has an unexpected ETag, so that it may be about something else")
@@ -240,6 +249,12 @@ class ObstoreRequests:
             raise
         except BaseException as error:
             raise ClientDied(f"{type(error).__name__}: {error}") from None
+
+
+def _wants_checksum(error: Exception) -> bool:
+    """Whether a bucket with Object Lock and a default retention has refused an object without a checksum. It wrote nothing."""
+    found = meaning(error, "write")
+    return isinstance(found, Refused) and found.code == "InvalidRequest" and "x-amz-checksum-" in str(found)
 
 
 def _translated(request: Callable[..., T], *args: Any) -> T:
