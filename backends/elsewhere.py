@@ -10,7 +10,9 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable
 
+from ..core.errors import InvalidArgument
 from ..core.places import is_external, plain_url, scheme_of
+from .refusals import DeletionRefused, collect
 from .registry import first_alias, open_beside
 from .store import Store
 from .trust import check_allowed, spelled
@@ -98,28 +100,36 @@ def _root(store: Store, url: str) -> str:
     return check_allowed(fixed_url(store), url, "the metadata")
 
 
-def delete_located(store: Store, keys: Iterable[str], *, named: bool = True) -> None:
+def delete_located(store: Store, keys: Iterable[str], *, named: bool = True) -> frozenset[str]:
     """Delete files of the table's store, and files elsewhere by their URLs. Missing files are no error.
 
     Args:
         named: whether anything may name the files. If not, it does no harm that some are there again after a power cut, and
             stores that would have to wait for the disk do not.
 
+    Returns:
+        The files that the store refused to delete, in a block of `past_refusals`.
+
     Raises:
-        StoreUnavailable: a store refused.
-        InvalidArgument: a file lies where the caller did not allow it; those before it may be deleted.
+        DeletionRefused: the store refused some of them, or the caller did not allow where they lie; all others are gone.
+        StoreUnavailable: a store failed.
     """
-    inside: list[str] = []
-    outside: dict[str, list[str]] = {}
+    places: dict[str | None, list[str]] = {}
+    kept: dict[str, str] = {}
     for key in keys:
-        if is_external(key):
-            outside.setdefault(_root(store, key), []).append(key)
-        else:
-            inside.append(key)
-    if inside:
-        _deletion(store, named)(inside)
-    for root, urls in outside.items():
-        _deletion(_store_at(store, root), named)([_inside(url, root) for url in urls])
+        try:
+            places.setdefault(_root(store, key) if is_external(key) else None, []).append(key)
+        except InvalidArgument as error:
+            kept[key] = error.message
+    for root, found in places.items():
+        there = store if root is None else _store_at(store, root)
+        named_there = {key if root is None else _inside(key, root): key for key in found}
+        try:
+            _deletion(there, named)(list(named_there))
+        except DeletionRefused as refused:
+            kept |= {named_there.get(key, key): why for key, why in refused.kept.items()}
+    collect(kept)
+    return frozenset(kept)
 
 
 def _deletion(store: Store, named: bool) -> Callable[[list[str]], None]:

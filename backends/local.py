@@ -16,12 +16,13 @@ import stat
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NoReturn
 
-from ..core.errors import InvalidArgument, StoreUnavailable, UnsafeBackend
+from ..core.errors import InvalidArgument, StoreUnavailable, UnsafeBackend, Unsupported
 from .durable import Disk, is_temporary, remove
 from .files import OutputFile, checked_range
 from .keys import key_defect, safe_key, safe_prefix
 from .local_folders import NO_SUCH as _NO_SUCH
 from .local_folders import LocalFolders
+from .refusals import DeletionRefused
 from .storage_options import StorageOptions
 from .store import AlreadyThere, Capabilities, Created, ObjectInfo, ObjectNotFound, PutOutcome, Unknown
 
@@ -31,6 +32,8 @@ _NOT_APPLIED = (
     errno.EACCES, errno.EDQUOT, errno.ENAMETOOLONG, errno.ENOENT, errno.ENOSPC, errno.ENOTDIR, errno.EROFS, errno.EXDEV,
 )  # fmt: skip
 """The kernel refused, so nothing was linked. Any other errno (EIO, ESTALE or ETIMEDOUT of NFS) proves nothing (H2)."""
+
+_REFUSED = (errno.EACCES, errno.EPERM, errno.EROFS, errno.EBUSY)
 
 _OUTPUT_BUFFER = 1 << 20
 
@@ -177,16 +180,24 @@ class LocalStore(LocalFolders):
 
     def _unlinked(self, keys: Iterable[str]) -> set[str]:
         """Delete files. Returns the folders that they were in."""
-        folders = set()
+        folders, kept = set(), dict[str, str]()
         for key in keys:
-            path = self._own_path(key)
             try:
+                path = self._own_path(key)
                 os.unlink(path)
+            except Unsupported as error:
+                kept[key] = error.message
+                continue
             except OSError as error:
                 if error.errno in _NO_SUCH or os.path.isdir(path):
                     continue
-                self._refuse("delete", key, error)
+                if error.errno not in _REFUSED:
+                    self._refuse("delete", key, error)
+                kept[key] = error.strerror or str(error)
+                continue
             folders.add(os.path.dirname(path))
+        if kept:
+            raise DeletionRefused(kept)
         return folders
 
     def second_name(self, key: str, to: str) -> bool:

@@ -13,7 +13,7 @@ import asyncio
 import contextlib
 import inspect
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NoReturn, TypeVar, cast
@@ -27,10 +27,11 @@ from .deadline import left_s
 from .files import RangeInput, checked_range
 from .keys import join, key_defect, safe_key, safe_prefix
 from .object_folders import ObjectFolders
+from .refusals import DeletionRefused
 from .renewal import Lease
 from .storage_options import StorageOptions
 from .store import Capabilities, Created, ObjectInfo, ObjectNotFound, PutOutcome
-from .threads import LoopThreads, this_process
+from .threads import LoopThreads, Threads, this_process
 from .transport import ClientDied, NotExpressed, checked_choice
 from .upload import BufferedOutput, Multipart
 
@@ -55,6 +56,9 @@ CREATE_LIMIT_BYTES = 64 << 20
 
 _DELETE_PAGE = 1000
 _DELETES_AT_ONCE = 32
+_ASKING = Threads(_DELETES_AT_ONCE, "lakelatch-delete", is_awaited=False)
+_KEPT = frozenset({Answer.DENIED, Answer.EXISTS, Answer.CONFLICT})
+"""What a store answers to the deletion of an object under a hold, a lease or a retention policy, or without the permission."""
 _READS = ("read", "look at", "list")
 
 
@@ -258,12 +262,27 @@ class FsspecStore(ChoosesTransport, ObjectFolders, ABC):
         return self._listed(prefix, join(self._root, safe_prefix(prefix)), len(join(self._root, "")), self._glance)
 
     def delete_many(self, keys: Iterable[str]) -> None:
-        paths = [self._path(key) for key in keys]
+        paths, kept = [self._path(key) for key in keys], dict[str, str]()
         size = min(_DELETE_PAGE, self.delete_page * _DELETES_AT_ONCE)  # all of them share one deadline
         for first in range(0, len(paths), size):
-            page = paths[first : first + size]
-            label = f"{len(page)} objects" if len(page) > 1 else page[0]
-            self._request("delete", label, self._seconds(0), self._delete, page)
+            kept.update(self._refused(paths[first : first + size]))
+        if kept:
+            cut = len(join(self._root, ""))
+            raise DeletionRefused({path[cut:]: why for path, why in kept.items()})
+
+    def _refused(self, page: Sequence[str]) -> dict[str, str]:
+        """Delete a page. Returns what the store refused to delete, with its reason: then each is asked for by itself, as clients
+        tell of one refusal, and some stop at it.
+        """
+        label = f"{len(page)} objects" if len(page) > 1 else page[0]
+        try:
+            self._request("delete", label, self._seconds(0), self._delete, page, refusals=_KEPT)
+        except _Kept as refused:
+            if len(page) == 1:
+                return {page[0]: refused.why}
+            parts = _ASKING.map(lambda path: self._refused([path]), page)
+            return {path: why for part in parts for path, why in part.items()}
+        return {}
 
     def open_input(self, key: str, size: int | None = None) -> Any:
         return RangeInput(self, safe_key(key), size)
@@ -347,8 +366,19 @@ class FsspecStore(ChoosesTransport, ObjectFolders, ABC):
         fs = self._filesystem()
         return cast("T", sync(fs.loop, _alive, call, fs, *args, timeout=min(seconds, left_s())))
 
-    def _request(self, action: str, key: str, seconds: float, call: Callable[..., Awaitable[T]], *args: Any) -> T:
+    def _request(
+        self,
+        action: str,
+        key: str,
+        seconds: float,
+        call: Callable[..., Awaitable[T]],
+        *args: Any,
+        refusals: frozenset[Answer] = frozenset(),
+    ) -> T:
         """Send an idempotent request, and repeat it while that may help.
+
+        Args:
+            refusals: the answers that are told as `_Kept`.
 
         Raises:
             ObjectNotFound: a read found no object. For a write, a missing bucket or path is `StoreUnavailable`.
@@ -361,6 +391,8 @@ class FsspecStore(ChoosesTransport, ObjectFolders, ABC):
             raise
         except Exception as error:
             answer = self._classify(error)
+            if answer in refusals:
+                raise _Kept(self._given.redact(" ".join(str(error).split())[:300] or type(error).__name__)) from None
             if answer is Answer.MISSING and action in _READS:
                 raise ObjectNotFound(key) from None
             if answer is Answer.PAST_END and action in _READS:
@@ -389,6 +421,14 @@ async def _alive(call: Callable[..., Awaitable[T]], *args: Any) -> T:
         raise
     except BaseException as error:
         raise ClientDied(f"{type(error).__name__}: {error}") from error
+
+
+class _Kept(Exception):
+    """The store refused to delete an object, for the reason `why`."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(why)
+        self.why = why
 
 
 class _PastEnd(Exception):

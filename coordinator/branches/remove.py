@@ -12,10 +12,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
+from ...backends.elsewhere import delete_located
 from ...backends.folders import remove_folders
+from ...backends.refusals import past_refusals
 from ...backends.store import ObjectNotFound, Store
 from ...core import options as opt
-from ...core.errors import InvalidArgument, TableExists
+from ...core.errors import InvalidArgument, StoreUnavailable, TableExists
 from ...core.html_text import ShownAsText
 from ...core.metadata.schema import TableSchema
 from ...core.paths import DEFAULT_BRANCH, TablePaths
@@ -27,6 +29,8 @@ from .names import Branch, branch_root, branches_among, check_branch_name
 
 BATCH = 1_000
 """So many files go in one request."""
+_ROUNDS = 50
+"""How often files that jobs bring meanwhile are deleted, too."""
 
 
 @dataclass(frozen=True)
@@ -75,6 +79,7 @@ def plan_deletion(timeline: Timeline, schema: TableSchema, name: str) -> BranchD
     return plan
 
 
+@past_refusals()
 def apply_deletion(timeline: Timeline, plan: BranchDeletion, around: Surroundings = MACHINE) -> BranchDeletion:
     """Delete a branch. If a run is cut off, run it again.
 
@@ -85,12 +90,25 @@ def apply_deletion(timeline: Timeline, plan: BranchDeletion, around: Surrounding
     held = claim_of(store, name)
     mark = held or Claim(around.new_uuid().hex, DEFAULT_BRANCH, None, None, None, 0, around.wall_ms)
     store.put(claim_key(name), replace(mark, deleted=True).to_json())
-    rest: BranchDeletion | None = plan
-    while rest is not None and (rest.schemas or rest.others or rest.roots):
-        for group in (rest.schemas, rest.others, rest.roots):
+    rest, refused = plan, set[str]()
+    for _ in range(_ROUNDS):
+        left = [[key for key in group if key not in refused] for group in (rest.schemas, rest.others, rest.roots)]
+        if not any(left):
+            break
+        for group in left:
             for begin in range(0, len(group), BATCH):
-                store.delete_many(group[begin : begin + BATCH])
-        rest = _remains(store, name)  # a job that wrote to the branch meanwhile
+                refused |= delete_located(store, group[begin : begin + BATCH])
+        found = _remains(store, name)  # a job that wrote to the branch meanwhile
+        if found is None:
+            break
+        rest = found
+    else:
+        raise StoreUnavailable(
+            f"branch '{name}' of {store.url} is not deleted yet: jobs keep writing to it",
+            next_step="stop these jobs, then run it again",
+        )
+    if refused:  # the claim says that it is being deleted
+        return plan
     store.delete_many([claim_key(name)])
     remove_folders(store, branch_root(name))  # one that stays would be a branch without a schema for Apache Paimon
     return plan

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from ...backends.refusals import past_refusals
 from ...backends.store import AlreadyThere, ObjectInfo, ObjectNotFound, Unknown
 from ...core import options as opt
 from ...core.errors import CommitConflict, StoreUnavailable
@@ -161,6 +162,7 @@ def _gone(reach: Reach, named: Sequence[Named]) -> Gone:
     return gone
 
 
+@past_refusals()
 def apply_changelogs(timeline: Timeline, plan: ChangelogPlan, progress: Progress | None = None) -> ChangelogPlan:
     """Carry out a plan, after a second look at newer roots. The hint EARLIEST of the folder is raised first.
 

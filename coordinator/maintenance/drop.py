@@ -14,7 +14,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from ...backends.elsewhere import delete_located
 from ...backends.folders import remove_folders
+from ...backends.refusals import past_refusals
 from ...backends.store import ObjectInfo, ObjectNotFound, Store
 from ...core.errors import InvalidArgument, StoreUnavailable, TableNotFound
 from ...core.html_text import ShownAsText
@@ -126,6 +128,7 @@ def is_own(key: str, data_directory: str) -> bool:
     return bool(_OWN.match(key)) or key.startswith(f"{data_directory.strip('/')}/")
 
 
+@past_refusals()
 def apply_drop(
     store: Store, plan: DropPlan, progress: Progress | None = None, around: Surroundings = MACHINE
 ) -> DropPlan:
@@ -138,13 +141,14 @@ def apply_drop(
         StoreUnavailable: the store failed midway, or writers keep bringing files: run it again.
     """
     _mark(store, around)
-    done, total = 0, len(plan.files)
+    done, total, refused = 0, len(plan.files), set[str]()
     for _ in range(_ROUNDS):
-        left = [i.key for i in store.list("") if i.key != _FIRST and is_own(i.key, plan.data_directory)]
+        listed = [i.key for i in store.list("") if i.key != _FIRST and is_own(i.key, plan.data_directory)]
+        left = [key for key in listed if key not in refused]
         if not left:
             break
         for batch in _in_order(left):
-            store.delete_many(batch)
+            refused |= delete_located(store, batch)
             done += len(batch)
             if progress is not None:
                 progress(min(done, total), total)
@@ -153,7 +157,9 @@ def apply_drop(
             f"{store.url} is not dropped yet: jobs keep writing files into its folder",
             next_step="stop these jobs, then run it again",
         )
-    store.delete_many([_FIRST])
+    if refused:  # the table stays one that is being dropped, and none can be made in its place
+        return plan
+    delete_located(store, [_FIRST])
     if progress is not None:
         progress(total, total)
     remove_folders(store)

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from ...backends.refusals import past_refusals
 from ...backends.store import ObjectInfo
 from ...core import options as opt
 from ...core.errors import CommitConflict
@@ -177,6 +178,7 @@ def _candidates(reach: Reach, doomed: Sequence[Root], end: Root, keeps: Keeps) -
     return gone, Steps(tuple(sorted(gone.entries)), tuple(leaves), tuple(lists), roots)
 
 
+@past_refusals()
 def apply_expiry(timeline: Timeline, plan: ExpiryPlan, progress: Progress | None = None) -> ExpiryPlan:
     """Carry out a plan, after a second look at newer roots.
 
@@ -204,6 +206,7 @@ def apply_expiry(timeline: Timeline, plan: ExpiryPlan, progress: Progress | None
     return replace(done, changelogs=apply_changelogs(timeline, plan.changelogs, progress))
 
 
+@past_refusals()
 def expire(
     timeline: Timeline, schema: TableSchema, retention: Retention, progress: Progress | None = None
 ) -> ExpiryPlan:

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ...backends.elsewhere import delete_located, store_elsewhere
+from ...backends.refusals import past_refusals
 from ...backends.store import ObjectInfo, Store
 from ...core import options as opt
 from ...core.html_text import ShownAsText
@@ -227,6 +228,7 @@ def data_pattern(schema: TableSchema) -> re.Pattern[str]:
 # ------------------------------------------------------------------------------------------------------------ deletion
 
 
+@past_refusals()
 def apply_clean(
     plan: OrphanPlan,
     progress: Progress | None = None,

@@ -20,6 +20,7 @@ from typing import Any
 
 from ...backends.elsewhere import delete_located, located
 from ...backends.folders import copy
+from ...backends.refusals import past_refusals
 from ...backends.store import ObjectInfo, ObjectNotFound, Store
 from ...core.errors import InvalidArgument, TableCorrupt
 from ...core.html_text import ShownAsText
@@ -122,6 +123,7 @@ def quarantines(store: Store) -> list[Quarantine]:
 # ----------------------------------------------------------------------------------------------------------------- there
 
 
+@past_refusals()
 def move_orphans(
     plan: OrphanPlan, now_ms: int, keep_ms: int, unique: str, progress: Progress | None = None
 ) -> OrphanPlan:
@@ -185,6 +187,7 @@ def _copied(store: Store, key: str, to: str, size: int) -> bool:
 # ------------------------------------------------------------------------------------------------------------------ back
 
 
+@past_refusals()
 def restore(
     timeline: Timeline, schema: TableSchema, name: str | None = None, progress: Progress | None = None
 ) -> Restored:
@@ -201,14 +204,15 @@ def restore(
     for quarantine in chosen:
         for page, lines in _pages(timeline.store, quarantine.name, allowed):
             found = timeline.parallel(lambda line: _back(timeline.store, line), lines)
-            timeline.store.delete_many([line.moved_to for line in lines])
-            timeline.store.delete_many([page])
+            if not delete_located(timeline.store, [line.moved_to for line in lines]):
+                delete_located(timeline.store, [page])
             files += sum(found)
             size += sum(line.size for line, there in zip(lines, found, strict=True) if there)
             lost += [line.file for line, there in zip(lines, found, strict=True) if not there]
             if progress is not None:
                 progress(files, max(total, files))
-        timeline.store.delete_many([_head(quarantine.name)])
+        if not any(timeline.store.list(f"{_LISTS}{quarantine.name}/")):
+            delete_located(timeline.store, [_head(quarantine.name)])
     return Restored(tuple(one.name for one in chosen), files, size, tuple(lost))
 
 
@@ -251,6 +255,7 @@ def _back(store: Store, line: _Line) -> bool:
 # --------------------------------------------------------------------------------------------------------------- the end
 
 
+@past_refusals()
 def expire_quarantines(plan: OrphanPlan, now_ms: int) -> OrphanPlan:
     """Delete the quarantines whose time is over, and give back what a root reaches by now.
 
@@ -269,10 +274,11 @@ def expire_quarantines(plan: OrphanPlan, now_ms: int) -> OrphanPlan:
             for line, wanted in zip(lines, needed, strict=True):
                 if wanted:
                     _back(store, line)
-            store.delete_many([line.moved_to for line in lines])
-            store.delete_many([page])
-        store.delete_many([_head(quarantine.name)])
-        over.append(quarantine.name)
+            if not delete_located(store, [line.moved_to for line in lines]):
+                delete_located(store, [page])
+        if not any(store.list(f"{_LISTS}{quarantine.name}/")):  # what was refused is asked for again by the next run
+            delete_located(store, [_head(quarantine.name)])
+            over.append(quarantine.name)
     return replace(plan, expired=tuple(over))
 
 

@@ -15,6 +15,8 @@ from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import Any
 
+from ...backends.elsewhere import delete_located
+from ...backends.refusals import past_refusals
 from ...backends.store import ObjectInfo, ObjectNotFound
 from ...core.errors import CommitConflict, InvalidArgument
 from ...core.html_text import ShownAsText
@@ -184,6 +186,7 @@ def _planned(
     return steps, usage, frozenset(named.root.info for named in kept)
 
 
+@past_refusals()
 def apply_untagging(timeline: Timeline, plan: UntaggingPlan, progress: Progress | None = None) -> UntaggingPlan:
     """Carry out a plan, after a second look at newer roots.
 
@@ -198,8 +201,8 @@ def apply_untagging(timeline: Timeline, plan: UntaggingPlan, progress: Progress 
     record(timeline, plan)
     keys = [key for key, _ in plan.files]
     names = dict.fromkeys(tag.name for tag in plan.tags if timeline.paths.tag(tag.name) in keys)
-    timeline.store.delete_many([*keys, *(success_file(timeline, name) for name in names)])
-    return free(timeline, plan, progress)
+    delete_located(timeline.store, [*keys, *(success_file(timeline, name) for name in names)])
+    return free(timeline, plan, progress)  # a tag that the store refused to delete is a root that the second look finds
 
 
 def refuse_changed(timeline: Timeline, plan: UntaggingPlan) -> None:
@@ -230,7 +233,7 @@ def free(timeline: Timeline, plan: UntaggingPlan, progress: Progress | None = No
         steps = second_look(plan.steps, plan.seen, plan.usage)
         steps.delete(timeline.store, progress)
         plan = replace(plan, steps=steps)
-    timeline.store.delete_many([key for key, _ in plan.records])
+    delete_located(timeline.store, [key for key, _ in plan.records])
     return plan
 
 

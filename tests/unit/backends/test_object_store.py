@@ -26,6 +26,7 @@ from lakelatch.backends.object_store import (
     modified_ms,
     shared_filesystem,
 )
+from lakelatch.backends.refusals import DeletionRefused
 from lakelatch.backends.storage_options import StorageOptions
 from lakelatch.backends.store import AlreadyThere, Created, ObjectInfo, ObjectNotFound, Unknown
 from lakelatch.core.errors import InvalidArgument, StoreUnavailable, UnsafeBackend
@@ -162,7 +163,7 @@ def test_permanent_refusals_are_not_repeated(store: PlannedStore, fs: FileSystem
         with pytest.raises(StoreUnavailable) as caught:
             act()
         assert len(fs.calls) == 1
-        if CODES[code] in NEXT_STEPS:
+        if CODES[code] in NEXT_STEPS and not isinstance(caught.value, DeletionRefused):
             assert caught.value.next_step == NEXT_STEPS[CODES[code]]
 
 
@@ -382,14 +383,19 @@ def test_deletes_go_in_pages(
 
 
 def test_errors_of_a_delete(store: PlannedStore, fs: FileSystem) -> None:
-    """A missing object counts as deleted. Any other error names the object, or the number of objects."""
+    """A missing object counts as deleted. Refused objects are named; a request that fails names the object, or their number."""
     store.put("b", b"")
     store.delete_many(["a", "b"])
     assert fs.objects == {}
     fs.planned = [Said("denied")]
+    with pytest.raises(
+        DeletionRefused, match=r"1 object was not deleted, and all others were: a: denied \(check the permission"
+    ):
+        store.delete_many(["a"])
+    fs.planned = [Said("busy")] * 10
     with pytest.raises(StoreUnavailable, match="cannot delete lake/table/a:"):
         store.delete_many(["a"])
-    fs.planned = [Said("denied")]
+    fs.planned = [Said("busy")] * 10
     with pytest.raises(StoreUnavailable, match="cannot delete 2 objects:"):
         store.delete_many(["a", "b"])
 
@@ -499,3 +505,38 @@ def test_default_patience() -> None:
     assert patience.first_wait_seconds < patience.longest_wait_seconds <= 5.0
     state: Any = type("State", (), {"attempt_number": 1, "seconds_since_start": 1e9, "upcoming_sleep": 1e9})()
     assert not patience.retrying(lambda error: True).stop(state), "no bound in seconds unless one is given"
+
+
+def test_all_but_what_is_refused_is_deleted(
+    store: PlannedStore, fs: FileSystem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One refusal stops a request of many keys: then each is asked for by itself, and what the store says of each is kept."""
+    for number in range(40):
+        store.put(f"f-{number}", b"x")
+    held = {
+        "lake/table/f-0": "denied: a legal hold",
+        "lake/table/f-17": "exists: a lease secret-word",
+        "lake/table/f-39": "conflict",
+    }
+    real, asked = fs._rm_file, list[str]()
+
+    async def removed(path: str) -> None:
+        asked.append(path)
+        if path in held:
+            raise Said(held[path])
+        await real(path)
+
+    monkeypatch.setattr(fs, "_rm_file", removed)
+    with pytest.raises(DeletionRefused, match="3 objects were not deleted, and all others were") as told:
+        store.delete_many(f"f-{number}" for number in range(40))
+    assert {key: why.partition(":")[0] for key, why in told.value.kept.items()} == {
+        "f-0": "denied",
+        "f-17": "exists",
+        "f-39": "conflict",
+    }
+    assert sorted(info.key for info in store.list("")) == ["f-0", "f-17", "f-39"]
+    held.clear()
+    held["lake/table/f-0"] = "busy"
+    with pytest.raises(StoreUnavailable) as failed:
+        store.delete_many(["f-0"])
+    assert not isinstance(failed.value, DeletionRefused)

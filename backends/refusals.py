@@ -1,0 +1,72 @@
+"""Deletions that a store refuses: a legal hold, a lease, a retention policy, a permission, a link.
+
+Owns: `DeletionRefused`, `past_refusals`, and what is collected in such a block. Must not know: stores, why something is deleted.
+Source: H10. Invariants: a store tries to delete every key before it says which ones it refuses. A refusal is never lost: it is
+raised where it happens, or at the end of the outermost block that goes past it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+from ..core.errors import StoreUnavailable
+
+_TOLD = 5
+"""How many objects an error names."""
+
+
+class DeletionRefused(StoreUnavailable):
+    """The store does not delete some objects; all others are gone.
+
+    Attributes:
+        kept: the objects that stay, each with what the store says.
+    """
+
+    def __init__(self, kept: Mapping[str, str]) -> None:
+        told = "; ".join(f"{key}: {why}" for key, why in list(kept.items())[:_TOLD])
+        more = f"; and {len(kept) - _TOLD} more" if len(kept) > _TOLD else ""
+        what = "1 object was" if len(kept) == 1 else f"{len(kept)} objects were"
+        super().__init__(
+            f"{what} not deleted, and all others were: {told}{more}",
+            next_step="check the permission to delete, and end the hold, lease or retention; then run it again, and `clean`,"
+            " which takes away what nothing needs",
+        )
+        self.kept = dict(kept)
+
+
+_COLLECTED: ContextVar[dict[str, str] | None] = ContextVar("lakelatch_refused_deletions", default=None)
+
+
+@contextmanager
+def past_refusals() -> Iterator[None]:
+    """Deletions in this block go past what the store refuses. Can be nested, and used as a decorator.
+
+    Raises:
+        DeletionRefused: at the end of the outermost block, if anything was refused.
+    """
+    if _COLLECTED.get() is not None:
+        yield
+        return
+    kept: dict[str, str] = {}
+    token = _COLLECTED.set(kept)
+    try:
+        yield
+    finally:
+        _COLLECTED.reset(token)
+    if kept:
+        raise DeletionRefused(kept)
+
+
+def collect(kept: Mapping[str, str]) -> None:
+    """Note refused objects, for the end of the block.
+
+    Raises:
+        DeletionRefused: there is no such block.
+    """
+    collected = _COLLECTED.get()
+    if kept and collected is None:
+        raise DeletionRefused(kept)
+    if collected is not None:
+        collected.update(kept)
