@@ -27,6 +27,7 @@ from .scan import packed
 from .session import parallelism
 from .tasks import SPLIT_SCHEMA, RewriteTask
 from .write_job import run_job
+from .zones import bound_in, session_zone
 
 BATCH_BYTES = 64 << 30
 """How many bytes one job rewrites before it commits."""
@@ -49,7 +50,8 @@ def compact(
     Args:
         spark: the session, classic or Connect.
         url: the URL of the table, which must mean the same on the driver and on the executors.
-        where: the partitions to compact, as a predicate on partition columns or its text.
+        where: the partitions to compact, as a predicate on partition columns or its text, in which times without a zone are those
+            of the session's zone.
         full, target_size, min_files, dry_run: as for `Table.compact`.
         storage_options: fsspec's options for the store. Keys given here are sent to the executors; prefer profiles (H19).
         branch: the branch of the table that is compacted.
@@ -65,6 +67,7 @@ def compact(
         ``print(lakelatch.spark.compact(spark, "s3://lake/flights", "month = 1"))``
     """
     table = open_table(url, branch=branch, storage_options=storage_options)
+    where = bound_in(session_zone(spark), where, table.schema)
     plan = plan_compaction(table.timeline, table.schema, where, target_size, min_files, full)
     if dry_run or not plan.groups:
         return Compaction(plan)

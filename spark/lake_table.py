@@ -34,7 +34,7 @@ from .column_text import Condition, as_text, as_texts
 from .compaction import compact
 from .row_job import changed_by
 from .scan import read
-from .zones import session_zone
+from .zones import bound_in, session_zone
 
 _HISTORY = (
     "snapshot_id bigint, time_ms bigint, kind string, operation string, commit_user string, identifier bigint, schema_id bigint,"
@@ -308,7 +308,9 @@ class LakeOptimize:
     def executeZOrderBy(self, *columns: str | Sequence[str], full: bool = False) -> Clustering:  # noqa: N802
         """Sort the rows of files along a Z-order curve, in the driver; see `Table.optimize`."""
         names = [name for given in columns for name in ([given] if isinstance(given, str) else given)]
-        return self.target.table.optimize(by=names, curve="zorder", where=self.condition, full=full)
+        table = self.target.table
+        where = bound_in(session_zone(self.target.spark), self.condition, table.refresh().schema)
+        return table.optimize(by=names, curve="zorder", where=where, full=full)
 
 
 def _aliases(condition: str, target: LakeTable) -> dict[str, str]:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from datetime import datetime, timedelta, timezone, tzinfo
+from functools import cached_property
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -47,15 +48,41 @@ class SessionZone(tzinfo):
         return self._known[text]
 
     @property
-    def region(self) -> tzinfo:
-        """The zone of that name, for times of which there are too many to ask Spark."""
-        return zone_named(self._session.conf.get("spark.sql.session.timeZone"))
+    def region(self) -> NamedZone:
+        """The zone of that name, for the times of many rows, and for other machines."""
+        return NamedZone(self._session.conf.get("spark.sql.session.timeZone"))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return self.region.__reduce__()
 
     def dst(self, moment: datetime | None) -> timedelta | None:
         return _NO_DST
 
     def tzname(self, moment: datetime | None) -> str | None:
         return "the session's zone"
+
+
+class NamedZone(tzinfo):
+    """The zone of a name, which need not be known before it is asked: conditions without times do not ask it."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return NamedZone, (self._name,)
+
+    @cached_property
+    def _zone(self) -> tzinfo:
+        return zone_named(self._name)
+
+    def utcoffset(self, moment: datetime | None) -> timedelta | None:
+        return self._zone.utcoffset(moment)
+
+    def dst(self, moment: datetime | None) -> timedelta | None:
+        return self._zone.dst(moment)
+
+    def tzname(self, moment: datetime | None) -> str | None:
+        return self._name
 
 
 class _Region(tzinfo):

@@ -85,7 +85,10 @@ def condition_of(
         )
     expression = parse_expression(given, where) if isinstance(given, str) else given
     names = names or Names({TARGET: [f.name for f in fields]}, {})
-    return bind(names.bound(expression, where, TARGET), fields, zone, where)
+    try:
+        return bind(names.bound(expression, where, TARGET), fields, zone, where)
+    except RecursionError:
+        raise InvalidArgument(f"{where}: the condition is too deep", next_step="write it in fewer operators") from None
 
 
 def bind(
@@ -161,7 +164,7 @@ class Binder:
         made = self._settled(expression)
         if self.zone is None or _is_logic(made) or isinstance(made, (Literal, Reference, InZone)):
             return made
-        return InZone(made, region_of(self.zone))
+        return InZone(made, self.zone)
 
     def _settled(self, expression: Expression) -> Expression:
         found = self._comparison(expression)
@@ -207,12 +210,6 @@ class Binder:
 
     def _root(self, column: Reference) -> str:
         return root_of(type_at(self._by_name[column.column].type, _test("is_null", column)))
-
-
-def region_of(zone: tzinfo) -> tzinfo:
-    """A zone that can be pickled, and asked for every row: that of a Spark session has one for each time it is asked."""
-    region: tzinfo = getattr(zone, "region", zone)
-    return region
 
 
 def _is_logic(expression: Expression) -> bool:

@@ -306,6 +306,9 @@ class _Evaluation:
             value = as_local(self._scope, value)
         elif pa.types.is_timestamp(value.type):
             value = as_local(self._scope, value) if target.tz is None else as_instant(self._scope, value)
+        if pa.types.is_timestamp(value.type) and pa.types.is_string(target):
+            shown = pc.replace_substring_regex(pc.cast(value, target), r"\.0+$", "")
+            return pc.replace_substring_regex(shown, r"(\.\d*[1-9])0+$", r"\1")
         return pc.cast(value, target, safe=not (pa.types.is_timestamp(given) and pa.types.is_date(target)))
 
 

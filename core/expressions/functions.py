@@ -77,7 +77,8 @@ def _needed_zone(scope: Scope) -> tzinfo:
             f"{scope}: a TIMESTAMP WITH LOCAL TIME ZONE is a date or a time of the clock only in a time zone, and none is given",
             next_step="compare it with points in time, such as '2024-07-05 00:00:00Z'",
         )
-    return scope.zone
+    region: tzinfo = getattr(scope.zone, "region", scope.zone)  # a zone that is asked at a cost has one for many rows
+    return region
 
 
 def as_local(scope: Scope, value: Any) -> Any:
@@ -246,8 +247,10 @@ def _in(where: Scope, values: list[Any]) -> Any:
 
 def _like(where: Scope, values: list[Any]) -> Any:
     value, pattern = values
-    if not isinstance(pattern, pa.Scalar):
+    if not isinstance(pattern, pa.Scalar) or not (_is_text(pattern) or _is.is_null(pattern.type)):
         raise InvalidArgument(f"{where}: LIKE needs a pattern in quotes")
+    if _is.is_null(value.type):
+        return value.cast(pa.bool_())
     if not _is_text(value):
         _refuse(where, "LIKE", value)
     if not pattern.is_valid:

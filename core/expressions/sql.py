@@ -4,8 +4,8 @@ Owns: the tokens and the grammar of `parse_expression`. Must not know: the types
 Source: architecture §5. Invariant: every error names the position.
 
     expression = and { OR and }            and = not { AND not }            not = [NOT] test
-    test       = sum [ comparison sum | IS [NOT] NULL | [NOT] IN ( expression, … ) | [NOT] LIKE sum [ ESCAPE 'c' ]
-               | [NOT] BETWEEN sum AND sum ]
+    test       = sum [ comparison sum | IS [NOT] (NULL | TRUE | FALSE) | [NOT] IN ( expression, … )
+               | [NOT] LIKE sum [ ESCAPE 'c' ] | [NOT] BETWEEN sum AND sum ]
     sum        = product { (+ | - | ||) product }              product = unary { (* | / | %) unary }
     unary      = [+ | -] value
     value      = literal | ( expression ) | CASE … END | CAST ( expression AS type ) | name ( … ) | name { . name }
@@ -161,8 +161,12 @@ class _Parser:
                 left = Call(_COMPARED[token.text], (left, self._sum(depth)))
             elif self.keyword("IS"):
                 negated = self.keyword("NOT")
-                self._need("NULL")
-                left = _negated(Call("is_null", (left,)), negated)
+                truth = next((word for word in ("TRUE", "FALSE") if self.keyword(word)), "")
+                if not truth:
+                    self._need("NULL")
+                left = _negated(
+                    Call("<=>", (left, Literal(truth == "TRUE"))) if truth else Call("is_null", (left,)), negated
+                )
             else:
                 negated = self.keyword("NOT")
                 test = self._worded(left, depth)

@@ -17,7 +17,7 @@ from typing import Any
 import pyarrow as pa
 
 from ...core.errors import InvalidArgument
-from ...core.expressions.binding import Binder, region_of
+from ...core.expressions.binding import Binder
 from ...core.expressions.evaluate import Tables, evaluate, type_of
 from ...core.expressions.functions import Scope, as_instant, as_local, rounded
 from ...core.expressions.names import Names
@@ -95,8 +95,7 @@ class Assignment:
                 whole.add(name)
             else:
                 values[name] = lit(value)
-        region = None if zone is None else region_of(zone)
-        made = Assignment(tuple(fields), _in_zone(values, by_name, zone), keeps, region, frozenset(whole))
+        made = Assignment(tuple(fields), _in_zone(values, by_name, zone), keeps, zone, frozenset(whole))
         made.check(schemas)
         return made
 

@@ -181,3 +181,41 @@ def test_a_partition_is_named_in_the_session_s_zone(spark: Any, zone: Any, tmp_p
         overwrite.save(url)
     overwrite.option("timeZone", "America/New_York").save(url)
     assert sorted(row.v for row in lake.read(spark, url).collect()) == [2, 4]
+
+
+CONDITIONS = (
+    "ts >= DATE '2026-06-01'",
+    "CAST(ts AS DATE) = DATE '2026-06-01'",
+    "day(ts) = 31 OR h + 0 = 20",
+    "ts > TIMESTAMP '2026-05-31 23:30:00' AND h + 0 < 20",
+    "CASE WHEN ts < '2026-06-01 01:00:00' THEN h % 2 = 0 ELSE h = 1 END",
+)
+
+
+@pytest.mark.parametrize("name", ["America/New_York", "Asia/Kolkata"])
+def test_a_condition_means_the_same_wherever_it_is_evaluated(spark: Any, zone: Any, table: ll.Table, name: str) -> None:
+    """G4: In reads, DELETE, UPDATE and the clauses of MERGE, pushed down or computed, as in Spark's own filter."""
+    zone(name)
+    frame = lake.read(spark, table.url)
+    for condition in CONDITIONS if name == "America/New_York" else CONDITIONS[1:3]:
+        expected = hours_of(frame.filter(condition))
+        assert hours_of(lake.read(spark, table.url, where=condition)) == expected, condition
+        lake.LakeTable.forPath(spark, table.url).update(condition, {"h": "h + 100"})
+        assert sorted(h - 100 for h in table.to_arrow()["h"].to_pylist() if h > 50) == expected, condition
+        table.undo(table.refresh().snapshots()[-1].id)
+    source = spark.createDataFrame([(hour, 1) for hour in HOURS], "h int, v int")
+    expected = hours_of(frame.filter("CAST(ts AS DATE) = DATE '2026-06-01' AND ts >= '2026-06-01 01:00:00'"))
+    merge = lake.LakeTable.forPath(spark, table.url).merge(
+        source, "t.h = s.h AND CAST(t.ts AS DATE) = DATE '2026-06-01'"
+    )
+    merge.whenMatchedUpdate("t.ts >= '2026-06-01 01:00:00'", {"h": "t.h + 100"}).execute()
+    assert sorted(h - 100 for h in table.to_arrow()["h"].to_pylist() if h > 50) == expected
+    done = lake.LakeTable.forPath(spark, table.url).delete("CAST(ts AS DATE) = DATE '2026-06-01' AND 1 = 1")
+    assert done.rows_deleted == frame.filter("CAST(ts AS DATE) = DATE '2026-06-01'").count()
+
+
+def test_a_zone_that_python_does_not_know_is_needed_only_for_times(spark: Any, zone: Any, table: ll.Table) -> None:
+    zone("PST")
+    assert lake.LakeTable.forPath(spark, table.url).delete("h % 2 <> 0").rows_deleted == 2
+    with pytest.raises(ll.InvalidArgument, match="does not know the time zone 'PST'"):
+        lake.LakeTable.forPath(spark, table.url).delete("day(ts) = 1")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import pickle
+from datetime import datetime, timedelta, timezone, tzinfo
 from decimal import Decimal
+from zoneinfo import ZoneInfo
 
 import duckdb
 import pyarrow as pa
@@ -11,10 +13,12 @@ import pytest
 
 from lakelatch.core.errors import InvalidArgument
 from lakelatch.core.expressions.binding import condition_of
-from lakelatch.core.expressions.evaluate import condition, evaluate, type_of
+from lakelatch.core.expressions.evaluate import condition, evaluate, to_arrow_mask, type_of
 from lakelatch.core.expressions.names import Names
 from lakelatch.core.expressions.sql import parse_expression
-from lakelatch.core.rows.types import AtomicType, Field, string
+from lakelatch.core.expressions.times import instant_of, local_of
+from lakelatch.core.rows.literals import coerce_literal
+from lakelatch.core.rows.types import AtomicType, Field, string, timestamp
 
 ROWS = pa.table(
     {
@@ -25,6 +29,7 @@ ROWS = pa.table(
         "d": pa.array([0, 18262, None, -1], pa.int32()).cast(pa.date32()),
         "m": pa.array([Decimal("1.25"), Decimal("-0.35"), None, Decimal("9999.99")], pa.decimal128(6, 2)),
         "x": [True, False, None, True],
+        "t": pa.array([0, 1_500_000, None, 1_200_100], pa.timestamp("us")),
     }
 )
 NAMES = Names({"target": ROWS.schema.names}, {"t": "target"})
@@ -34,6 +39,7 @@ SAME_IN_DUCKDB = """
     s || '!' || a | coalesce(a, b * 2, 7) | m + a | m * 2 - m | d + 1 | d - DATE '2020-01-01' | d = '2020-01-01' | f > 1
     a in (1, 2, null) | a not in (1, 2) | b between 1 and 2 | s like '%y' | s is null or a is not null | not x | x and b > 1
     x or null | a = 1 or b = 3 and x | upper(s) | length(s) | substring(s, 1, 1) | case a when 1 then 'one' when 2 then 'two' end
+    cast(cast(t as timestamp) as string) | cast(t as string) like '%.5' | x is true | x is not false | b > 1 is true
     greatest(a, b) | least(a, b) | cast('12' as int) + a | abs(a) | a % 2 | round(m, 1) | f = f | nullif(a, 1)
     case when a > 0 then m else 0 end | year(d) | t.a + t.b | 1.5 + a | cast(m as int) is null | d >= '1970-01-01'
 """
@@ -70,6 +76,7 @@ def test_an_expression_has_the_value_that_duckdb_gives(text: str) -> None:
         ("f || s", "does not fit"),
         ("(" * 80 + "a" + ")" * 80, "nested brackets"),
         ("s = d", "does not fit"),
+        ("s like 5", "LIKE needs a pattern in quotes"),
     ],
 )
 def test_an_expression_that_has_no_value_is_refused_with_the_reason(text: str, problem: str) -> None:
@@ -130,3 +137,64 @@ def test_an_expression_travels_to_another_machine() -> None:
 def test_what_is_unknown_is_not_true() -> None:
     bound = NAMES.bound(parse_expression("a > 1"), "test")
     assert condition(bound, {"target": ROWS.to_batches()[0]}, 4).tolist() == [False, True, False, False]
+
+
+ZONED = [Field(0, "z", timestamp(6, local_zone=True)), Field(1, "t", timestamp(6)), Field(2, "d", AtomicType("DATE"))]
+NEW_YORK = ZoneInfo("America/New_York")
+
+
+@pytest.mark.parametrize("zone", [NEW_YORK, ZoneInfo("Asia/Kolkata"), timezone(timedelta(hours=-3)), ZoneInfo("UTC")])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "z >= DATE '2024-03-10'",
+        "z >= DATE '2024-03-10' OR year(d) = 1",
+        "CAST(z AS DATE) = DATE '2024-03-10'",
+        "CAST(z AS TIMESTAMP) < TIMESTAMP '2024-03-10 03:00:00'",
+        "z = t",
+        "z > d",
+        "day(z) = 9 AND month(z) = 3",
+        "CAST(z AS STRING) LIKE '2024-03-1%'",
+        "coalesce(z, t) <> t",
+        "CASE WHEN z = t THEN z END = t",
+    ],
+)
+def test_a_time_without_a_zone_is_one_of_the_zone_that_is_given(zone: tzinfo, text: str) -> None:
+    """As in SQL with that zone, where the condition is pushed down and where it is computed. Without a zone it is refused."""
+    moments = [datetime(2024, 3, 9, hour) for hour in range(24)] + [
+        datetime(2024, 3, 10, hour, 30) for hour in range(24)
+    ]
+    rows = pa.table(
+        {
+            "z": pa.array(moments, pa.timestamp("us", "UTC")),
+            "t": pa.array([m - timedelta(hours=5) for m in moments], pa.timestamp("us")),
+            "d": pa.array([m.date() for m in moments], pa.date32()),
+        }
+    )
+    con = duckdb.connect()
+    con.execute(f"SET TimeZone = '{'Etc/GMT+3' if isinstance(zone, timezone) else zone}'")
+    con.register("rows", rows)
+    expected = con.sql(f"SELECT coalesce({text}, false) FROM rows").fetchall()
+    bound = condition_of(text, ZONED, zone)
+    assert bound is not None
+    assert to_arrow_mask(pickle.loads(pickle.dumps(bound)), rows).to_pylist() == [kept for (kept,) in expected]
+    with pytest.raises(InvalidArgument, match="zone"):
+        condition_of(text, ZONED)
+
+
+def test_a_time_that_the_clock_skips_is_moved_forward() -> None:
+    """02:30 does not exist in New York on that day, and 01:30 exists twice on another; literals and columns mean the same."""
+    times = ["2024-03-10 02:30:00", "2024-11-03 01:30:00", "2024-07-05 12:00:00"]
+    rows = pa.table({"t": pa.array([datetime.fromisoformat(text) for text in times], pa.timestamp("us"))})
+    found = instant_of(rows["t"].combine_chunks(), NEW_YORK)
+    literals = [coerce_literal(text, ZONED[0].type, "z", NEW_YORK) for text in times]
+    assert found.cast(pa.int64()).to_pylist() == [int(literal) // 1000 for literal in literals]
+    back = local_of(found, NEW_YORK).to_pylist()
+    assert [str(moment) for moment in back] == ["2024-03-10 03:30:00", *times[1:]]
+
+
+def test_a_condition_of_thousands_of_operators_is_refused() -> None:
+    with pytest.raises(InvalidArgument, match="too deep"):
+        condition_of(" + ".join(["a"] * 3000) + " > 1", FIELDS)
+    many = condition_of(" OR ".join(["a = 1"] * 3000), FIELDS)
+    assert many is not None and to_arrow_mask(many, ROWS).to_pylist() == [True, False, False, False]
