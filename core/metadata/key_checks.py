@@ -10,6 +10,7 @@ from ..errors import InvalidArgument
 from ..rows.types import STRING_ROOTS, AtomicType
 from .functions import check_functions
 from .merge_rules import merge_rules
+from .record_expiry import record_expiry
 from .schema import TableSchema
 
 ENGINES = ("deduplicate", "partial-update", "aggregation", "first-row")
@@ -45,6 +46,7 @@ def check_keyed(schema: TableSchema) -> None:
     _check_sequence(schema, rules.sequence_fields, rules.engine, crosses)
     _check_row_kind(schema)
     check_functions(schema, rules)
+    record_expiry(schema)
 
 
 def _check_sequence(schema: TableSchema, columns: tuple[str, ...], engine: str, crosses: bool) -> None:

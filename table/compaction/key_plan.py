@@ -24,6 +24,7 @@ from ...core.metadata.folding import live
 from ...core.metadata.levels import SortedRun, runs_of
 from ...core.metadata.lookup_rules import lookup_rules
 from ...core.metadata.merge_rules import POSTPONED, MergeRules, merge_rules
+from ...core.metadata.record_expiry import record_expiry
 from ...core.metadata.schema import TableSchema
 from ...core.metadata.snapshot import Snapshot
 from ...core.places import codec_of
@@ -120,7 +121,7 @@ def bucket_compactions(
 
     planner = SplitPlanner(schema, schema_of, index, timeline.paths.branch, timeline.file_of(snapshot))
     now = MACHINE.wall_s()
-    here = time.localtime(now)
+    here, expiry = time.localtime(now), record_expiry(schema)
     now_ms, hour = int((now + here.tm_gmtoff) * 1000), here.tm_hour
     found = [
         _compaction(bucket, Pick((SortedRun(0, bucket.files),), 0, "postponed rows go to real buckets"), 0, False)
@@ -131,6 +132,8 @@ def bucket_compactions(
         by_options = PickRules.of(schema.options, rules.has_lookups, bucket.files)
         if full:
             marked = frozenset(f.file_name for i, f in enumerate(bucket.files) if bucket.deletion(i) is not None)
+            if expiry is not None:
+                marked |= {f.file_name for f in bucket.files if expiry.concerns(f, schema_of, now)}
             rewrites = schema.options.get(opt.COMPACTION_FORCE_REWRITE)
             chosen = pick_all(by_options, runs, marked=marked, rewrites=rewrites)
         else:

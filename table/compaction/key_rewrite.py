@@ -18,11 +18,13 @@ import pyarrow as pa
 from ...backends.elsewhere import delete_located
 from ...backends.store import Store
 from ...coordinator.commit.message import CommitMessage, PendingUpload
+from ...coordinator.surroundings import MACHINE
 from ...core import options as opt
 from ...core.errors import LakelatchError, StoreUnavailable, Unsupported
 from ...core.metadata.data_file import SOURCE_COMPACT, DataFile, IndexEntry
 from ...core.metadata.lookup_rules import lookup_rules
 from ...core.metadata.merge_rules import POSTPONED, MergeRules
+from ...core.metadata.record_expiry import record_expiry
 from ...core.metadata.schema import TableSchema
 from ...core.paths import TablePaths
 from ..merging.sections import sections_of
@@ -64,9 +66,21 @@ class KeyRewriter:
             schema_id: schema for (branch, schema_id), schema in self.file_schemas.items() if branch == group.branch
         }
 
-    def reader(self, group: BucketCompaction) -> KeyRowReader:
-        """Reads the files of a bucket."""
-        return KeyRowReader(self.schema, self.rules, self._schemas(group))
+    def reader(self, group: BucketCompaction, *, expired: bool = False) -> KeyRowReader:
+        """Reads the files of a bucket.
+
+        Args:
+            expired: rows that have expired are read, too.
+        """
+        expiry = None if expired else record_expiry(self.schema)
+        return KeyRowReader(self.schema, self.rules, self._schemas(group), expiry)
+
+    def has_expired_rows(self, file: DataFile, group: BucketCompaction) -> bool:
+        """Is a file written anew, because rows of it have expired?"""
+        expiry = record_expiry(self.schema)
+        return expiry is not None and expiry.concerns(
+            file, lambda schema_id: self._schemas(group).get(schema_id, self.schema), MACHINE.wall_s()
+        )
 
     def rewrite(self, group: Split, name: str) -> CommitMessage:
         """Merge the files of a bucket into files of its output level.
@@ -106,7 +120,9 @@ class KeyRewriter:
         if not rules.looks_up and not rules.writes_changelog:
             return None
         writer = self._changelog_writer(group, name) if rules.writes_changelog else None
-        return lookup_of(self.store, self.schema, rules, self.reader(group), self._schemas(group), group, writer)
+        return lookup_of(
+            self.store, self.schema, rules, self.reader(group, expired=True), self._schemas(group), group, writer
+        )
 
     def _changelog_writer(self, group: BucketCompaction, name: str) -> KeyFileWriter:
         stem = f"{self.schema.options.get(opt.CHANGELOG_FILE_PREFIX)}{name}"
@@ -199,7 +215,8 @@ class _Work:
         """Give a file the output level; rewrite it if rows that delete must not be in that level."""
         group = self.group
         deletes = group.output_level == group.last_level and file.delete_row_count != 0
-        if deletes or self.rewriter.schema.options.get(opt.COMPACTION_FORCE_REWRITE):
+        forced = self.rewriter.schema.options.get(opt.COMPACTION_FORCE_REWRITE)
+        if deletes or forced or self.rewriter.has_expired_rows(file, group):
             self._write([(file,)])
         elif file.level != group.output_level:
             upgrade = "move" if self.lookup is None else self.lookup.upgrade(file)

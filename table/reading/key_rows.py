@@ -16,7 +16,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ...backends.store import Store
+from ...coordinator.surroundings import MACHINE
 from ...core.metadata.merge_rules import VALUE_KIND, MergeRules, row_fields
+from ...core.metadata.record_expiry import RecordExpiry
 from ...core.metadata.schema import ROW_SEQUENCE, TableSchema
 from ...core.places import codec_of
 from ...core.rows.arrow import arrow_schema, to_arrow
@@ -28,6 +30,7 @@ from ..merging.merge import columns_to_merge, merge_key_rows
 from ..merging.sections import sorted_runs
 from ..scan.split import Split
 from .deletion import deleted_rows, live_mask
+from .expired import unexpired
 from .run_reader import RunReader
 from .section_reader import DEFAULT_MEMORY
 from .windows import Piece, Window, windows
@@ -48,6 +51,7 @@ class KeyRowReader:
         schema: the schema of the rows.
         rules: the table's rules.
         file_schemas: the schemas that files name, by id.
+        expiry: rows that have expired are left out.
 
     Attributes:
         wanted: the names of the columns that are merged, without partition columns.
@@ -56,7 +60,14 @@ class KeyRowReader:
         Unsupported: the engine cannot merge a column.
     """
 
-    def __init__(self, schema: TableSchema, rules: MergeRules, file_schemas: Mapping[int, TableSchema]) -> None:
+    def __init__(
+        self,
+        schema: TableSchema,
+        rules: MergeRules,
+        file_schemas: Mapping[int, TableSchema],
+        expiry: RecordExpiry | None = None,
+    ) -> None:
+        self._expiry = expiry
         self._schema, self._rules, self._codec = schema, rules, codec_of(schema)
         stored = [f for f in schema.fields if f.name not in schema.partition_keys]
         self.wanted = [f.name for f in stored]
@@ -139,7 +150,13 @@ class KeyRowReader:
         file, key = split.files[index], split.keys[index]
         deleted = deleted_rows(store, split, (index,))
         for position, rows in self._files.rows({file: located(store, key)}, None, alone, part_bytes=part_bytes):
-            yield rows if deleted is None else rows.kept(live_mask(deleted, position, len(rows)))
+            found = rows if deleted is None else rows.kept(live_mask(deleted, position, len(rows)))
+            if self._expiry is not None:
+                name = self._expiry.column.name
+                is_constant = name in self._schema.partition_keys
+                times = pa.repeat(self._constants(split)[name], len(found)) if is_constant else found.column(name)
+                found = found.kept(unexpired(self._expiry, times, MACHINE.wall_s()))
+            yield found
 
     def _batch(self, count: int, column: Any, constants: Mapping[str, Any]) -> pa.RecordBatch:
         arrays = [

@@ -1,0 +1,91 @@
+"""Rows that leave a table some time after the time in one of their columns: options `record-level.*` as data.
+
+Owns: `RecordExpiry`, which files have such rows. Must not know: how rows are read, clocks. Source: format/primary-keys §7.
+
+Only compactions leave rows out. Reads show a row until one has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from .. import options as opt
+from ..errors import InvalidArgument, TableCorrupt
+from ..rows.types import TIMESTAMP_ROOTS, AtomicType, Field, sql
+from ..rows.values import NANOS_PER_MILLI
+from ..statistics.collect import decode_column_stats, file_stats_fields
+from .data_file import DataFile
+from .schema import TableSchema
+
+FIRST_MILLIS = 1_000_000_000_000
+"""A BIGINT from here on is a number of milliseconds, a smaller one of seconds."""
+
+
+@dataclass(frozen=True)
+class RecordExpiry:
+    """When rows expire.
+
+    Attributes:
+        column: the column that has the time of a row. A row without a time stays.
+        seconds: how long a row stays after that time.
+    """
+
+    column: Field
+    seconds: int
+
+    @property
+    def root(self) -> str:
+        """The kind of the column's type."""
+        assert isinstance(self.column.type, AtomicType)
+        return self.column.type.root
+
+    def second_of(self, value: int) -> int:
+        """The second of a value of the column; of a timestamp in nanoseconds.
+
+        >>> RecordExpiry(Field(0, "t", AtomicType("BIGINT")), 1).second_of(1_700_000_000_123)
+        1700000000
+        """
+        if self.root in TIMESTAMP_ROOTS:
+            millis = value // NANOS_PER_MILLI
+            return millis // 1000 if millis >= 0 else -(-millis // 1000)
+        return value // 1000 if self.root == "BIGINT" and value >= FIRST_MILLIS else value
+
+    def concerns(self, file: DataFile, schema_of: Callable[[int], TableSchema], now_s: float) -> bool:
+        """Do a file's statistics show that it has a row which has expired?
+
+        Args:
+            schema_of: the schemas that files name, by id.
+        """
+        written = schema_of(file.schema_id)
+        fields = file_stats_fields(written.fields, file.write_cols, file.value_stats_cols) or []
+        position = next((i for i, field in enumerate(fields) if field.id == self.column.id), None)
+        if position is None or fields[position].type != self.column.type:
+            return False
+        try:
+            least = decode_column_stats(file.value_stats, position, fields, file.file_name).min
+        except TableCorrupt:
+            return False
+        return least is not None and int(now_s) > self.second_of(int(least)) + self.seconds
+
+
+def record_expiry(schema: TableSchema) -> RecordExpiry | None:
+    """When the rows of a table expire; None if they do not.
+
+    Raises:
+        InvalidArgument: the time field is missing, or is no time.
+    """
+    millis, name = schema.options.get(opt.RECORD_EXPIRE_TIME), schema.options.get(opt.RECORD_TIME_FIELD).strip()
+    if millis is None or not schema.primary_keys:
+        return None
+    if not name:
+        raise InvalidArgument("option 'record-level.expire-time' needs option 'record-level.time-field'")
+    if name not in schema.by_name:
+        raise InvalidArgument(f"option 'record-level.time-field': there is no column '{name}'")
+    column = schema.by_name[name]
+    if not isinstance(column.type, AtomicType) or column.type.root not in ("INT", "BIGINT", *TIMESTAMP_ROOTS):
+        raise InvalidArgument(
+            f"option 'record-level.time-field': column '{name}' is of type {sql(column.type)}",
+            next_step="use a column of type INT, BIGINT or TIMESTAMP",
+        )
+    return RecordExpiry(column, millis // 1000)
