@@ -1,21 +1,18 @@
 """Rows that leave a table some time after the time in one of their columns: options `record-level.*` as data.
 
-Owns: `RecordExpiry`, which files have such rows. Must not know: how rows are read, clocks. Source: format/primary-keys §7.
+Owns: `RecordExpiry`. Must not know: how rows are read, clocks. Source: format/primary-keys §7.
 
 Only compactions leave rows out. Reads show a row until one has.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from .. import options as opt
-from ..errors import InvalidArgument, TableCorrupt
+from ..errors import InvalidArgument
 from ..rows.types import TIMESTAMP_ROOTS, AtomicType, Field, sql
 from ..rows.values import NANOS_PER_MILLI
-from ..statistics.collect import decode_column_stats, file_stats_fields
-from .data_file import DataFile
 from .schema import TableSchema
 
 FIRST_MILLIS = 1_000_000_000_000
@@ -50,23 +47,6 @@ class RecordExpiry:
             millis = value // NANOS_PER_MILLI
             return millis // 1000 if millis >= 0 else -(-millis // 1000)
         return value // 1000 if self.root == "BIGINT" and value >= FIRST_MILLIS else value
-
-    def concerns(self, file: DataFile, schema_of: Callable[[int], TableSchema], now_s: float) -> bool:
-        """Do a file's statistics show that it has a row which has expired?
-
-        Args:
-            schema_of: the schemas that files name, by id.
-        """
-        written = schema_of(file.schema_id)
-        fields = file_stats_fields(written.fields, file.write_cols, file.value_stats_cols) or []
-        position = next((i for i, field in enumerate(fields) if field.id == self.column.id), None)
-        if position is None or fields[position].type != self.column.type:
-            return False
-        try:
-            least = decode_column_stats(file.value_stats, position, fields, file.file_name).min
-        except TableCorrupt:
-            return False
-        return least is not None and int(now_s) > self.second_of(int(least)) + self.seconds
 
 
 def record_expiry(schema: TableSchema) -> RecordExpiry | None:

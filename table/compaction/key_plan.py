@@ -29,6 +29,7 @@ from ...core.metadata.schema import TableSchema
 from ...core.metadata.snapshot import Snapshot
 from ...core.places import codec_of
 from ..merging.merge import columns_to_merge
+from ..reading.expired import has_expired_rows
 from ..scan.entry_pruning import wanted_entries
 from ..scan.plan import may_hold
 from ..scan.refusals import check_files_readable
@@ -133,7 +134,7 @@ def bucket_compactions(
         if full:
             marked = frozenset(f.file_name for i, f in enumerate(bucket.files) if bucket.deletion(i) is not None)
             if expiry is not None:
-                marked |= {f.file_name for f in bucket.files if expiry.concerns(f, schema_of, now)}
+                marked |= {f.file_name for f in bucket.files if has_expired_rows(expiry, f, schema_of, now)}
             rewrites = schema.options.get(opt.COMPACTION_FORCE_REWRITE)
             chosen = pick_all(by_options, runs, marked=marked, rewrites=rewrites)
         else:

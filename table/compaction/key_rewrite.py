@@ -28,6 +28,7 @@ from ...core.metadata.record_expiry import record_expiry
 from ...core.metadata.schema import TableSchema
 from ...core.paths import TablePaths
 from ..merging.sections import sections_of
+from ..reading.expired import has_expired_rows
 from ..reading.key_rows import KeyRowReader
 from ..scan.fallback import FileSchemas
 from ..scan.split import Split
@@ -78,8 +79,8 @@ class KeyRewriter:
     def has_expired_rows(self, file: DataFile, group: BucketCompaction) -> bool:
         """Is a file written anew, because rows of it have expired?"""
         expiry = record_expiry(self.schema)
-        return expiry is not None and expiry.concerns(
-            file, lambda schema_id: self._schemas(group).get(schema_id, self.schema), MACHINE.wall_s()
+        return expiry is not None and has_expired_rows(
+            expiry, file, lambda schema_id: self._schemas(group).get(schema_id, self.schema), MACHINE.wall_s()
         )
 
     def rewrite(self, group: Split, name: str) -> CommitMessage:
