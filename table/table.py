@@ -7,7 +7,7 @@ commit.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from ..core.metadata.snapshot import Snapshot
     from .changelog.key_changes import Mode
     from .dataset import TableDataset
+    from .reading.pandas_frame import Backend
     from .scan.plan import ScanPlan
     from .verify.finding import Finding
     from .verify.whole import Depth, Which
@@ -256,9 +257,24 @@ class Table(
         batches = read_batches(timeline, plan, schema, names, limit)
         return pa.Table.from_batches(batches, schema=arrow_schema_of(schema, names))
 
-    def to_pandas(self, columns: Sequence[str] | None = None, where: Where = None, limit: int | None = None) -> Any:
-        """Rows as a pandas DataFrame. The arguments are those of `to_batches`."""
-        return self.to_arrow(columns, where, limit).to_pandas()
+    def to_pandas(
+        self,
+        columns: Sequence[str] | None = None,
+        where: Where = None,
+        limit: int | None = None,
+        *,
+        types_mapper: Callable[[pa.DataType], Any] | None = None,
+        dtype_backend: Backend | None = None,
+    ) -> Any:
+        """Rows as a pandas DataFrame. No value is changed: a column of whole numbers with nulls gets a type such as `Int64`.
+
+        Args:
+            columns, where, limit: as for `to_batches`.
+            types_mapper, dtype_backend: pandas' types, as in `pyarrow.Table.to_pandas` and `pandas.read_parquet`.
+        """
+        from .reading.pandas_frame import pandas_frame
+
+        return pandas_frame(self.to_arrow(columns, where, limit), types_mapper, dtype_backend)
 
     def to_polars(self, columns: Sequence[str] | None = None, where: Where = None, limit: int | None = None) -> Any:
         """Rows as a polars DataFrame. The arguments are those of `to_batches`."""
