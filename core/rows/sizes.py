@@ -7,6 +7,7 @@ stand for: a dictionary of a few long texts becomes large when it is decoded. Ar
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any
@@ -103,11 +104,19 @@ def pieces(batch: pa.RecordBatch, most_bytes: int | None = None) -> Iterator[pa.
     [2, 2, 1]
     """
     most = PIECE_BYTES if most_bytes is None else most_bytes
-    if batch.nbytes <= most and not any(_is_encoded(t) for t in batch.schema.types):
+    if sum(map(_most_bytes, batch.columns)) <= most:
         yield batch
         return
     for span in spans(widths(batch), most):
         yield batch.slice(span.start, span.stop - span.start)
+
+
+def _most_bytes(array: Any) -> Any:
+    """What an array takes at most when it is decoded; infinite if that would have to be computed."""
+    t = array.type
+    if _kinds.is_dictionary(t):
+        return len(array) * (int(row_bytes(array.dictionary).max(initial=0)) + 4)
+    return math.inf if _is_encoded(t) else array.nbytes
 
 
 def _is_text(t: Any) -> bool:

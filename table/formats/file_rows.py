@@ -8,12 +8,13 @@ cannot be cast fails only the reads that want its row, as in Apache Paimon.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ...core.rows import sizes
 from ..projection.plan import ProjectionPlan
 
 
@@ -66,6 +67,11 @@ class FileRows:
     def schema(self) -> pa.Schema:
         """The wanted columns that were found in the file, under the file's names."""
         return self._batch.schema
+
+    def pieces(self) -> Iterator[FileRows]:
+        """The rows in pieces that are bounded by bytes."""
+        for piece in sizes.pieces(self._batch):
+            yield self if piece is self._batch else FileRows(piece, self._projection, self._where)
 
     def column(self, name: str) -> Any:
         """A column of the result, converted once.

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from copy import copy
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import pyarrow as pa
@@ -21,6 +21,7 @@ from pyroaring import BitMap
 
 from ...core.errors import Unsupported
 from ...core.expressions.tree import Predicate
+from ...core.rows import sizes, whole
 from ..projection.physical import timestamp_leaves
 from ..projection.plan import ProjectionPlan
 from .data_source import BATCH_ROWS, DataSource, Part
@@ -57,7 +58,12 @@ class _RowWidth:
         """How many rows make a batch."""
         if not self._rows:
             return BATCH_ROWS
-        return max(BATCH_ROWS, min(_MOST_BATCH_ROWS, _BATCH_BYTES * self._rows // max(self._bytes, 1)))
+        usual = max(BATCH_ROWS, min(_MOST_BATCH_ROWS, _BATCH_BYTES * self._rows // max(self._bytes, 1)))
+        return max(1, min(usual, sizes.PIECE_BYTES * self._rows // max(self._bytes, 1)))
+
+    @property
+    def is_known(self) -> bool:
+        return self._rows > 0
 
 
 class ParquetFile:
@@ -176,7 +182,8 @@ class ParquetFile:
         self._check_int96(group)
         # Ask for one row group at a time, because pyarrow keeps everything in memory until the iterator is dropped.
         width = self._row_bytes(group)
-        rows = self._width.batch_rows if self._source.part_bytes is None else self._source.batch_rows(width)
+        usual = self._width.batch_rows if self._source.part_bytes is None else self._source.batch_rows(width)
+        rows = max(1, min(usual, self._most_rows(group)))
         with self._source.blamed():
             batches = self._reader.iter_batches(
                 rows,
@@ -201,6 +208,39 @@ class ParquetFile:
         if any(chunk.physical_type == "BYTE_ARRAY" for chunk in chunks) and plain < _WIDE_BYTES:
             return _TEXT_BYTES  # small batches of texts take more memory than their size says, as was measured
         return int(max(plain, _LEAST_VALUE_BYTES * len(chunks)))
+
+    def _most_rows(self, group: int) -> int:
+        """How many rows of a row group may be decoded at once. The size of a dictionary of long texts says little of that."""
+        found, footer = _MOST_BATCH_ROWS, self._metadata.row_group(group)
+        for leaf, column in self._texts:
+            chunk = footer.column(leaf)
+            size = max(chunk.total_uncompressed_size, 1)
+            if not chunk.has_dictionary_page:
+                found = min(found, sizes.PIECE_BYTES * footer.num_rows // size)
+            elif size * footer.num_rows > whole.WIDE_ABOVE:
+                longest, mean = size, 1
+                if column.path == column.name:
+                    longest, mean = self._texts_of(group, column.path)
+                elif self._width.is_known:
+                    continue
+                found = min(found, whole.WIDE_ABOVE // max(longest, 1), sizes.PIECE_BYTES // max(mean, 1))
+        return found
+
+    @cached_property
+    def _texts(self) -> list[tuple[int, Any]]:
+        """The leaves that hold texts or bytes."""
+        columns = [(leaf, self._reader.schema.column(leaf)) for leaf in self._leaves]
+        return [(leaf, column) for leaf, column in columns if column.physical_type == "BYTE_ARRAY"]
+
+    def _texts_of(self, group: int, path: str) -> tuple[int, int]:
+        """The length of the longest text in a column's dictionary, and their mean."""
+        with self._source.blamed():
+            reader = self._parquet(self._unit, self._metadata, [path])
+            column = next(reader.iter_batches(1, row_groups=[group], columns=[path])).column(0)
+        if not pa.types.is_dictionary(column.type) or not len(column.dictionary):
+            return 0, 0
+        lengths = sizes.row_bytes(column.dictionary)
+        return int(lengths.max()), int(lengths.mean())
 
     def _check_int96(self, group: int) -> None:
         """Refuse times outside the years 1677 to 2262, for which Arrow's decoder to nanoseconds wraps around.

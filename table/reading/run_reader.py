@@ -114,18 +114,24 @@ class RunReader:
     ) -> Iterator[tuple[int, FileRows]]:
         projection = self._projection(file, fields)
         found = self._opened(file, stored, projection, predicate, wanted, alone, part_bytes)
-        for position, rows in found if found is not None else _without_columns(file, projection, stored[1]):
-            if ROW_ID in fields:
-                first = file.first_row_id
-                ids = None if first is None else np.arange(first + position, first + position + len(rows))
-                rows.replace_nulls(ROW_ID.name, pa.nulls(len(rows), pa.int64()) if ids is None else pa.array(ids))
-            if ROW_SEQUENCE in fields:
-                number = pa.scalar(file.max_sequence_number, pa.int64())
-                if self._by_snapshot and _is_stamped(file, stored[1]):
-                    rows.replace(ROW_SEQUENCE.name, pa.repeat(number, len(rows)))
-                else:
-                    rows.replace_nulls(ROW_SEQUENCE.name, pa.repeat(number, len(rows)))
-            yield position, rows
+        for position, read in found if found is not None else _without_columns(file, projection, stored[1]):
+            for rows in read.pieces():
+                self._count(rows, file, stored[1], position, fields)
+                yield position, rows
+                position += len(rows)
+
+    def _count(self, rows: FileRows, file: DataFile, key: str, position: int, fields: Sequence[Field]) -> None:
+        """Fill the columns that follow from the manifest: ids and numbers of rows."""
+        if ROW_ID in fields:
+            first = file.first_row_id
+            ids = None if first is None else np.arange(first + position, first + position + len(rows))
+            rows.replace_nulls(ROW_ID.name, pa.nulls(len(rows), pa.int64()) if ids is None else pa.array(ids))
+        if ROW_SEQUENCE in fields:
+            number = pa.scalar(file.max_sequence_number, pa.int64())
+            if self._by_snapshot and _is_stamped(file, key):
+                rows.replace(ROW_SEQUENCE.name, pa.repeat(number, len(rows)))
+            else:
+                rows.replace_nulls(ROW_SEQUENCE.name, pa.repeat(number, len(rows)))
 
     def _opened(
         self,
