@@ -8,24 +8,25 @@ Invariant: a writer of another format, or of a session that was not registered, 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import wraps
 from typing import Any
 
 from ..core.errors import InvalidArgument, Unsupported
 from ..core.paths import DEFAULT_BRANCH
 from ..table.create import is_table
+from .asked import Asked
 from .catalog import NAME, STORAGE_PREFIX, catalog_table
 from .session import overwrites_dynamically
 from .source_options import SourceOptions
 from .statements import Statements, absolute
-from .write_job import write
+from .write_job import carry_out
 
 _OURS = "_saves_lakelatch"
 
 
 @dataclass(frozen=True)
-class Asked:
+class Saved:
     """What a writer was told.
 
     Attributes:
@@ -106,31 +107,37 @@ def _save(writer: Any, statements: Statements, name: str) -> bool:
     return True
 
 
-def _write(df: Any, url: str, asked: Asked, options: SourceOptions, there: bool) -> None:
-    given: dict[str, Any] = {}
-    if asked.mode == "overwrite":
-        dynamic = options.overwrite_mode == "dynamic"
-        if options.overwrite_mode is None and options.partition is None:
-            dynamic = overwrites_dynamically(df.sparkSession)
-        whole = options.partition if options.partition is not None else {}
-        given = {"mode": "overwrite", "read_snapshot": options.read_snapshot, "isolation": options.isolation}
-        given["partition"] = None if dynamic else whole
-    write(
-        df,
+def _write(df: Any, url: str, saved: Saved, options: SourceOptions, there: bool) -> None:
+    wanted = Asked(
         url,
         commit_user=options.commit_user,
         identifier=options.identifier,
+        isolation=options.isolation,
         properties=options.properties,
         group=options.group,
+        row_kind=options.row_kind,
         storage_options=options.storage_options,
-        partition_by=asked.partition_by or None,
+        partition_by=saved.partition_by or None,
         options=None if there else {},
         evolve=options.merge_schema,
-        **given,
     )
+    if saved.mode == "overwrite":
+        dynamic = options.overwrite_mode == "dynamic"
+        if options.overwrite_mode is None and options.partition is None:
+            dynamic = overwrites_dynamically(df.sparkSession)
+        whole = options.replaced(options.table().schema) if options.partition is not None else {}
+        wanted = replace(
+            wanted,
+            mode="overwrite",
+            read_snapshot=options.read_snapshot,
+            partition=None if dynamic else whole,
+        )
+    elif (options.partition, options.read_snapshot) != (None, None):
+        raise InvalidArgument("options 'partition' and 'read-snapshot' go with mode overwrite only")
+    carry_out(df, wanted)
 
 
-def _asked(writer: Any) -> Asked:
+def _asked(writer: Any) -> Saved:
     """What the user told the writer. Neither of Spark's two kinds of writer has a public way to ask."""
     if hasattr(writer, "_write"):  # Spark Connect
         told = writer._write
@@ -143,7 +150,7 @@ def _asked(writer: Any) -> Asked:
         pairs = told.extraOptions().toSeq()
         options = {pairs.apply(i)._1(): pairs.apply(i)._2() for i in range(pairs.size())}
     mode = (mode or "error").lower().removesuffix("ifexists").replace("default", "error")
-    return Asked(source or "", mode, tuple(columns or ()), {str(k).lower(): str(v) for k, v in options.items()})
+    return Saved(source or "", mode, tuple(columns or ()), {str(k).lower(): str(v) for k, v in options.items()})
 
 
 def _list(sequence: Any) -> list[str]:

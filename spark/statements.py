@@ -23,13 +23,14 @@ from ..core.errors import InvalidArgument, Unsupported
 from ..core.rows.types import Field, with_nullable
 from ..table.create import Schema, create_table, is_table, open_table
 from ..table.table import Table
+from .asked import Asked
 from .catalog import NAME, CatalogTable, catalog_table
 from .read_marks import read_at
 from .session import overwrites_dynamically
 from .source_options import SourceOptions
 from .sql_text import CreateTable, Insert, Other, tokens_of, understand
 from .types import from_spark_schema, spark_schema
-from .write_job import write
+from .write_job import carry_out
 
 _WAYS = {
     "MERGE": "use lakelatch.spark.LakeTable.forPath(spark, url).alias('t').merge(source, condition)",
@@ -159,16 +160,16 @@ class Statements:
                 )
             rows = rows.toDF(*wants)
         rows = _storable(rows, spark_schema(table.schema.fields), wanted.by_name)
-        if not wanted.overwrite:
+        asked = Asked(found.url, storage_options=found.storage_options)
+        some = len(wanted.partition) < len(table.schema.partition_keys)  # of a whole partition Spark replaces that one
+        if wanted.overwrite and some and overwrites_dynamically(self._session):
+            asked = replace(asked, mode="overwrite-partitions")
+        elif wanted.overwrite:
+            asked = replace(asked, mode="overwrite", partition=wanted.partition)
+        if asked.partition is None:
             for name, value in wanted.partition.items():
                 rows = rows.withColumn(name, F.lit(value))
-            write(rows, found.url, storage_options=found.storage_options)
-            return
-        given: dict[str, Any] = {"read_snapshot": read, "storage_options": found.storage_options}
-        if not wanted.partition and overwrites_dynamically(self._session) and table.schema.partition_keys:
-            write(rows, found.url, mode="overwrite-partitions", **given)
-        else:
-            write(rows, found.url, "overwrite", partition=wanted.partition, **given)
+        carry_out(rows, asked if asked.mode == "append" else replace(asked, read_snapshot=read))
 
     def _refuse(self, wanted: Other) -> None:
         if catalog_table(self._sql, wanted.name) is not None:

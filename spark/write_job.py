@@ -15,7 +15,7 @@ import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, Literal
+from typing import Any
 
 from pyspark.sql import types as spark
 
@@ -36,6 +36,7 @@ from ..table.writing.beginning import Beginning
 from ..table.writing.overwrites import overwrite_spec, snapshot_read
 from ..table.writing.placement import UNAWARE_BUCKET
 from ..table.writing.transaction import Transaction
+from .asked import Asked, Cluster, Mode
 from .batch_size import large_batches
 from .columns import match_columns
 from .evolving import with_new_columns
@@ -50,9 +51,6 @@ from .tasks import MESSAGE_SCHEMA, ChangeTask, RewriteTask, WriteTask, messages_
 from .types import from_spark_schema
 from .zones import partition_in, session_zone
 
-Mode = Literal["append", "overwrite", "overwrite-partitions"]
-Cluster = Literal["auto", "none"]
-_MODES = ("append", "overwrite", "overwrite-partitions")
 _LOG = logging.getLogger("lakelatch.spark")
 _OURS = re.compile(r"lakelatch\.core\.errors\.(\w+): ([^\n]+)")
 """An error of ours in the text of a traceback, which is all that Spark brings from an executor."""
@@ -132,24 +130,37 @@ def write(
     Example:
         ``receipt = lakelatch.spark.write(df, "s3://lake/flights", commit_user="etl-7", identifier=42)``
     """
-    _check_arguments(df, mode, partition, read_snapshot, cluster, row_kind)
-    fields = spark.StructType([f for f in df.schema.fields if f.name != row_kind])
-    table = _table(fields, url, branch, partition_by, primary_key, options, storage_options, allow_unknown)
-    if evolve:
+    return carry_out(df, Asked(**{name: value for name, value in locals().items() if name != "df"}))
+
+
+def carry_out(df: Any, asked: Asked) -> Receipt:
+    """Write a DataFrame as it was asked; errors as for `write`."""
+    asked.check(df)
+    fields = spark.StructType([f for f in df.schema.fields if f.name != asked.row_kind])
+    table = _table(fields, asked)
+    if asked.evolve:
         case = tells_case(df.sparkSession)
-        reopened = partial(open_table, url, branch=branch, storage_options=storage_options)
-        table = with_new_columns(reopened, fields, tuple(partition or ()), tells_case=case)
+        reopened = partial(open_table, asked.url, branch=asked.branch, storage_options=asked.storage_options)
+        table = with_new_columns(reopened, fields, tuple(asked.partition or ()), tells_case=case)
     check_written_by_spark(table.schema, shuffles=True)
-    if row_kind is not None and not table.schema.primary_keys:
+    if asked.row_kind is not None and not table.schema.primary_keys:
         raise InvalidArgument(
             "row_kind: the table has no primary key, so its rows cannot be replaced or deleted by key"
         )
-    if partition is not None:
-        partition = partition_in(session_zone(df.sparkSession), partition, table.schema)
-    with table.transaction(
-        commit_user=commit_user, identifier=identifier, isolation=isolation, properties=properties, group=group
-    ) as tx:
-        messages = [] if tx.replayed else _fill(tx, table, df, mode, partition, read_snapshot, cluster, row_kind)
+    if asked.partition is not None:
+        zone = session_zone(df.sparkSession)
+        asked = replace(asked, partition=partition_in(zone, asked.partition, table.schema))
+    transaction = table.refresh()._begin(
+        commit_user=asked.commit_user,
+        identifier=asked.identifier,
+        isolation=asked.isolation,
+        properties=asked.properties,
+        group=asked.group,
+        in_order=asked.in_order,
+        query=asked.query,
+    )
+    with transaction as tx:
+        messages = [] if tx.replayed else _fill(tx, table, df, asked)
     if table.schema.primary_keys and messages and not tx.receipt.replayed:
         _compact(table, messages, df.sparkSession)
     return tx.receipt
@@ -163,51 +174,16 @@ def _compact(table: Table, messages: Sequence[CommitMessage], session: Any) -> N
     compact_written(table.committer, table.timeline, buckets, partial(rewritten_by, session))
 
 
-def _check_arguments(
-    df: Any,
-    mode: Mode,
-    partition: Mapping[str, Any] | None,
-    read_snapshot: int | None,
-    cluster: Cluster,
-    row_kind: str | None,
-) -> None:
-    if not hasattr(df, "mapInArrow"):
-        kind = f"{type(df).__module__.partition('.')[0]}.{type(df).__name__}"
-        raise InvalidArgument(
-            f"df is a {kind}, and lakelatch.spark.write takes a DataFrame of Spark",
-            next_step="write it without Spark, with lakelatch.open_table(url).append(df), or pass spark.createDataFrame(df)",
-        )
-    if cluster not in ("auto", "none"):
-        raise InvalidArgument(f"cluster {cluster!r}: use auto or none")
-    if mode not in _MODES:
-        raise InvalidArgument(f"mode {mode!r}: use one of {', '.join(_MODES)}")
-    if partition is not None and mode != "overwrite":
-        raise InvalidArgument("partition= goes with mode='overwrite' only")
-    if read_snapshot is not None and mode == "append":
-        raise InvalidArgument("read_snapshot= goes with an overwrite only")
-    if row_kind is not None and mode != "append":
-        raise InvalidArgument("row_kind= goes with mode='append' only: an overwrite has nothing to delete by key")
-
-
-def _fill(
-    tx: Transaction,
-    table: Table,
-    df: Any,
-    mode: Mode,
-    partition: Mapping[str, Any] | None,
-    read_snapshot: int | None,
-    cluster: Cluster,
-    row_kind: str | None,
-) -> list[CommitMessage]:
+def _fill(tx: Transaction, table: Table, df: Any, asked: Asked) -> list[CommitMessage]:
     """Run the job, and add its files to the transaction. Returns the messages of the tasks."""
-    schema = table.schema
+    schema, mode, partition = table.schema, asked.mode, asked.partition
     dynamic = mode == "overwrite-partitions"
     if mode == "overwrite" and partition is None and schema.partition_keys:
         dynamic = overwrites_dynamically(df.sparkSession)
     spec = overwrite_spec(schema, partition, dynamic) if mode != "append" else {}
-    columns = match_columns(df.schema, schema, tuple(spec or ()), row_kind)
-    before = _replaced(table, df, read_snapshot) if mode != "append" else None
-    task = WriteTask(table.store, schema, str(uuid.uuid4()), columns.names, spec or {}, row_kind=row_kind)
+    columns = match_columns(df.schema, schema, tuple(spec or ()), asked.row_kind)
+    before = _replaced(table, df, asked.read_snapshot) if mode != "append" else None
+    task = WriteTask(table.store, schema, str(uuid.uuid4()), columns.names, spec or {}, row_kind=asked.row_kind)
     if schema.primary_keys:
         base = table.committer.base_numbers()
         numbering = Numbering(Beginning.now(), base.largest_of_all())
@@ -218,7 +194,7 @@ def _fill(
         task = replace(task, buckets=dynamic_plan or PostponedPlan.of(schema, base), commit_user=tx.commit_user)
     rows = columns.routed(columns.select(df), schema if task.buckets is None else task.buckets.as_fixed(schema))
     no_buckets = schema.bucket < 1 and not schema.primary_keys
-    if cluster == "auto" and no_buckets and schema.options.get(opt.PARTITION_SINK_STRATEGY) != "none":
+    if asked.cluster == "auto" and no_buckets and schema.options.get(opt.PARTITION_SINK_STRATEGY) != "none":
         rows = columns.clustered(rows, schema, spec or {})
     messages = run_job(rows, task)
     if mode == "append":
@@ -234,20 +210,12 @@ def _replaced(table: Table, df: Any, read_snapshot: int | None) -> Snapshot | No
     return None if number == 0 else snapshot_read(table.timeline, number)
 
 
-def _table(
-    fields: spark.StructType,
-    url: str,
-    branch: str,
-    partition_by: Sequence[str] | str | None,
-    primary_key: Sequence[str] | str | None,
-    options: Mapping[str, Any] | None,
-    storage_options: Mapping[str, Any] | None,
-    allow_unknown: bool,
-) -> Table:
+def _table(fields: spark.StructType, asked: Asked) -> Table:
     """The table, which is created if it does not exist and the arguments say how."""
+    partition_by, primary_key, options = asked.partition_by, asked.primary_key, asked.options
     made = None
     try:
-        table = open_table(url, branch=branch, storage_options=storage_options)
+        table = open_table(asked.url, branch=asked.branch, storage_options=asked.storage_options)
     except TableNotFound as error:
         if partition_by is None and primary_key is None and options is None:
             error.next_step = "check the URL, or pass partition_by=[...] or options={} to create the table"
@@ -256,14 +224,14 @@ def _table(
             number = TableOptions({str(k): str(v) for k, v in (options or {}).items()}).get(opt.BUCKET)
             check_buckets(number, _names(primary_key), _names(partition_by or ()))
         made = table = create_table(
-            url,
+            asked.url,
             Schema(from_spark_schema(fields)),
             partition_by=partition_by or (),
             primary_key=primary_key or (),
             options=options,
-            allow_unknown=allow_unknown,
+            allow_unknown=asked.allow_unknown,
             exist_ok=True,  # two writers may create it at once; the keys of the winner are checked below
-            storage_options=storage_options,
+            storage_options=asked.storage_options,
         )
     _check_keys("partition_by", partition_by, table.schema.partition_keys, made is not None)
     _check_keys("primary_key", primary_key, table.schema.primary_keys, made is not None)

@@ -160,8 +160,15 @@ class OpenTable:
         watermark_ms: int | None = None,
         group: Grouping | None = None,
         newest_schema: bool = False,
+        in_order: bool = False,
+        query: str = "",
     ) -> Transaction:
-        """A transaction with the schema that this table shows. `newest_schema`: give up if there is a newer one."""
+        """A transaction with the schema that this table shows.
+
+        Args:
+            newest_schema: give up if there is a newer one.
+            in_order, query: as of a `CommitRequest`.
+        """
         from .writing.transaction import Transaction
 
         return Transaction(
@@ -176,6 +183,8 @@ class OpenTable:
             newest_schema=newest_schema,
             written=self._after_write,
             lookups=self._lookups(),
+            in_order=in_order,
+            query=query,
         )
 
     def _lookups(self) -> KeyLookups | None:

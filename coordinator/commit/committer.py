@@ -269,17 +269,17 @@ class Committer:
             ) from refused
 
     def lookup(
-        self, commit_user: str, identifier: int, *, commits_next: bool = False, in_order: bool = False
+        self, commit_user: str, identifier: int, *, commits_next: bool = False, in_order: bool = False, query: str = ""
     ) -> Receipt | None:
         """The receipt of an identity that landed before, or None. Reads the store.
 
         Args:
             commits_next: the commit of this identity follows at once, and builds on the snapshot that was found here, so that
                 nothing is looked for twice. It looks the identity up through that very base again.
-            in_order: as of a `CommitRequest`.
+            in_order, query: as of a `CommitRequest`.
 
         Raises:
-            InvalidArgument: a larger identifier has landed, though the identifiers come in order.
+            InvalidArgument: a larger identifier has landed, though the identifiers come in order; or they are another query's.
             OutcomeUnknown: it may have landed, but only other writers, or an earlier version, could have remembered it.
         """
         timeline = self._timeline(self.store)
@@ -288,6 +288,8 @@ class Committer:
             latest = base.snapshot
             known = self._knows.identities
             recalled = recall(commit_user, latest, timeline, known, identifier=identifier)
+            if stranger := recalled.stranger(query):
+                raise InvalidArgument(stranger)
             if in_order and recalled.last is not None and identifier < recalled.last[0]:
                 raise InvalidArgument(late(commit_user, identifier, recalled.last[0]))
             if doubt := recalled.doubt_of(identifier):

@@ -112,6 +112,7 @@ class CommitRequest:
         commit_user, identifier: the identity; identifier None = not exactly once.
         group: whether it may ride with others; None: what the table's option says.
         in_order: an identifier below the user's last one is refused, as those of a stream's batches are.
+        query: the query of a stream that its identity belongs to; commits of another query are refused. Empty: none is told.
     """
 
     kind: CommitKind
@@ -127,6 +128,7 @@ class CommitRequest:
     remarks: Remarks = Remarks()
     group: Grouping | None = None
     in_order: bool = False
+    query: str = ""
 
     restores: ClassVar[bool] = False
     folds_manifests: ClassVar[bool] = False

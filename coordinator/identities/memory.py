@@ -68,16 +68,22 @@ class Memory:
         """The memory after one more commit of a user, which becomes the most recent user."""
         return self.with_name(name_of(user), identifier, snapshot)
 
-    def with_name(self, name: str, identifier: int, snapshot: SnapshotRef, known: Trace | None = None) -> Memory:
+    def with_name(
+        self, name: str, identifier: int, snapshot: SnapshotRef, known: Trace | None = None, query: str = ""
+    ) -> Memory:
         """The same for a user by its name here (see `name_of`).
 
         Args:
             known: all that is known of the user, if it was looked up and is known.
+            query: the query of a stream that the commit belongs to.
         """
         here = self.users.get(name)
         if known is not None:
             here = known.short() if here is None else here.over(known) if known.is_short else here
-        new = Trace.of(identifier, snapshot) if here is None else here.with_landing(identifier, snapshot)
+        if here is None:
+            new = Trace.of(identifier, snapshot, query=query)
+        else:
+            new = here.with_landing(identifier, snapshot, query)
         users = {n: trace for n, trace in self.users.items() if n != name}
         return replace(self, users={**users, name: new})
 

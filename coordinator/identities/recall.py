@@ -125,6 +125,16 @@ class Recalled:
         """Whether this identifier of the user has landed, provided that the base is part of the history."""
         return self.trace is not None and identifier is not None and identifier in self.trace
 
+    def stranger(self, query: str) -> str:
+        """Why a commit of this query of a stream may not use the name of this user; empty where it may."""
+        owner = self.trace.query if self.trace is not None else ""
+        if not (query and owner) or query == owner:
+            return ""
+        return (
+            f"the name '{self.name}' belongs to query {owner}, and this is query {query}, whose batches have the same numbers:"
+            " give each query a name of its own, or checkpoint= instead of query="
+        )
+
     def doubt_of(self, identifier: int | None) -> str:
         """Why this identifier of the user may have landed although nobody remembers it; empty where that cannot be."""
         if self.trace is None or identifier is None or not self.trace.doubts(identifier):
@@ -141,25 +151,28 @@ class Recalled:
         ours: SnapshotRef,
         next_name: Callable[[str], str],
         riders: Iterable[tuple[str, int]] = (),
+        query: str = "",
     ) -> tuple[Memory, tuple[IdentityFile, ...]]:
         """The memory of the next snapshot, and the files that must be written before it is published.
 
         Args:
             riders: name (see `name_of`) and identifier of the other commits in it. If they are too many for the property,
                 `with_room` comes first.
+            query: the query of a stream that the user's commit belongs to.
         """
         own = [] if identifier is None else [(name_of(user), identifier)]
-        memory = self.after([*own, *riders], ours)
+        memory = self.after([*own, *riders], ours, query)
         if not memory.overflows_with():
             return memory, ()
         return spill(memory, self.page or Page(), self.leaf, next_name)
 
-    def after(self, commits: Iterable[tuple[str, int]], ours: SnapshotRef) -> Memory:
+    def after(self, commits: Iterable[tuple[str, int]], ours: SnapshotRef, query: str = "") -> Memory:
         """The memory after some more commits, by name (see `name_of`) and identifier; it may be too large for the property."""
         memory = self.memory
         for name, identifier in commits:
             is_new = name not in memory.users and name != self.name
-            memory = memory.with_name(name, identifier, ours, self.trace if name == self.name else None)
+            known, told = (self.trace, query) if name == self.name else (None, "")
+            memory = memory.with_name(name, identifier, ours, known, told)
             if is_new:
                 memory = memory.with_unread(name)
         return memory

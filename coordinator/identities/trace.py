@@ -34,6 +34,7 @@ class Trace:
         recent: identifiers that landed lately, other than `last`, each with its snapshot's id, the latest landing last.
         floor: an identifier below it may have landed, although no range holds it; None where all of them are known.
         unread: 0 if this is everything; 1 if page or leaf know older ranges; 2 if they may even know larger identifiers.
+        query: the query of a stream that the identifiers belong to; empty where none was told.
     """
 
     last: int
@@ -42,11 +43,12 @@ class Trace:
     recent: tuple[tuple[int, int], ...] = ()
     floor: int | None = None
     unread: int = 0
+    query: str = ""
 
     @staticmethod
-    def of(identifier: int, snapshot: SnapshotRef, unread: int = 0) -> Trace:
+    def of(identifier: int, snapshot: SnapshotRef, unread: int = 0, query: str = "") -> Trace:
         """A user of whom one identifier has landed."""
-        return Trace(identifier, snapshot, ((identifier, identifier),), unread=unread)
+        return Trace(identifier, snapshot, ((identifier, identifier),), unread=unread, query=query)
 
     @property
     def is_single(self) -> bool:
@@ -68,9 +70,9 @@ class Trace:
         """Whether an identifier may have landed, although nothing remembers it."""
         return self.floor is not None and identifier < self.floor and identifier not in self
 
-    def with_landing(self, identifier: int, snapshot: SnapshotRef) -> Trace:
+    def with_landing(self, identifier: int, snapshot: SnapshotRef, query: str = "") -> Trace:
         """This trace after one more landing."""
-        return Trace.of(identifier, snapshot, self.unread).over(self)
+        return Trace.of(identifier, snapshot, self.unread, query).over(self)
 
     def over(self, older: Trace) -> Trace:
         """This trace, extended by an older one of the same user."""
@@ -85,6 +87,7 @@ class Trace:
             tuple(recent[-RECENT:]),
             max(floors, default=None),
             min(self.unread, older.unread),
+            self.query or older.query,
         )
 
     def short(self) -> Trace:
@@ -122,13 +125,14 @@ def _joined(ranges: Iterable[tuple[int, int]]) -> Ranges:
 
 
 def landed_to_json(trace: Trace) -> list[Any]:
-    """What is known of a user besides its last identifier: [ranges, recent landings, floor, unread].
+    """What is known of a user besides its last identifier: [ranges, recent landings, floor, unread], and its query if it has one.
 
     Ranges are differences, each from the number before it, because those are short and repeat.
     """
     ends = list(itertools.chain.from_iterable(trace.ranges))
     steps = [ends[0], *(b - a for a, b in itertools.pairwise(ends))]
-    return [steps, list(itertools.chain.from_iterable(trace.recent)), trace.floor, trace.unread]
+    told = [steps, list(itertools.chain.from_iterable(trace.recent)), trace.floor, trace.unread]
+    return [*told, trace.query] if trace.query else told
 
 
 def trace_from_json(last: Trace, raw: Any, name: str) -> Trace:
@@ -137,7 +141,10 @@ def trace_from_json(last: Trace, raw: Any, name: str) -> Trace:
     Raises:
         ValueError, TypeError: `landed_to_json` did not write it.
     """
-    steps, recent, floor, unread = raw
+    steps, recent, floor, unread, *more = raw
+    query = more[0] if more else ""
+    if len(more) > 1 or type(query) is not str:
+        raise TypeError(f"the query of {name!r} is not a text")
     numbers = [*steps, *recent, unread, *([] if floor is None else [floor])]
     if not all(type(number) is int for number in numbers):
         raise TypeError(f"what has landed of {name!r} is not made of whole numbers")
@@ -145,7 +152,7 @@ def trace_from_json(last: Trace, raw: Any, name: str) -> Trace:
     apart = all(a[1] + 1 < b[0] for a, b in itertools.pairwise(ranges))
     if not (ranges and apart and all(a <= b for a, b in ranges) and ranges[-1][1] == last.last and unread in (0, 1, 2)):
         raise ValueError(f"what has landed of {name!r} is not ascending ranges that end with {last.last}")
-    return Trace(last.last, last.carrier, ranges, pairs, floor, unread)
+    return Trace(last.last, last.carrier, ranges, pairs, floor, unread, query)
 
 
 def _pairs(numbers: Sequence[int]) -> Ranges:

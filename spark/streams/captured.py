@@ -10,6 +10,7 @@ are written. Exactly one action runs on the frame.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from pyspark.sql import functions as F  # noqa: N812 - Spark's users know it by this name
@@ -20,7 +21,8 @@ from ...core.errors import InvalidArgument
 from ...table.captured import DEBEZIUM, KIND, MAXWELL, MAXWELL_MARKS, Shape, looks_like
 from ...table.create import open_table
 from ...table.methods.streams import check_keys
-from ..write_job import write
+from ..asked import Asked
+from ..write_job import carry_out
 
 _AT, _ROW = "_captured_at", "_captured_row"
 
@@ -59,7 +61,20 @@ def apply_changes(
     Example:
         ``lakelatch.spark.apply_changes(events, "s3://lake/customers", keys=["id"], sequence="source.lsn")``
     """
-    table = open_table(url, storage_options=storage_options)
+    about: dict[str, Any] = {"commit_user": commit_user, "identifier": identifier, "storage_options": storage_options}
+    return applied(df, Asked(url, **about, **how), keys, sequence, kind, shape)
+
+
+def applied(
+    df: Any,
+    asked: Asked,
+    keys: Sequence[str] | str | None = None,
+    sequence: Sequence[str] | str | None = None,
+    kind: str | None = None,
+    shape: Shape = "auto",
+) -> Receipt:
+    """`apply_changes` as it was asked."""
+    table = open_table(asked.url, storage_options=asked.storage_options)
     primary = table.schema.primary_keys
     check_keys(keys, primary)
     order = [sequence] if isinstance(sequence, str) else list(sequence or ())
@@ -85,15 +100,7 @@ def apply_changes(
     if order:
         at = [key for key in primary if key in rows.columns]
         rows = rows.repartition(*at).sortWithinPartitions(*places)
-    return write(
-        rows.select(*names),
-        url,
-        row_kind=told,
-        commit_user=commit_user,
-        identifier=identifier,
-        storage_options=storage_options,
-        **how,
-    )
+    return carry_out(rows.select(*names), replace(asked, row_kind=told))
 
 
 def _structs(schema: spark.StructType) -> dict[str, bool]:

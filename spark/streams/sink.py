@@ -2,25 +2,33 @@
 
 Owns: `sink`, `Sink`. Must not know: how rows become files, how a commit is made. Source: format/spark §8; H8.
 
-Invariants: The commit user is the id of the query, which its checkpoint keeps, and the identifier is the number of the batch. A
-compaction between two batches that fails does not fail the stream.
+Invariants: The commit user is the id of the query, which its checkpoint keeps, and the identifier is the number of the batch. One
+batch is written once under one name (decision 90). A compaction between two batches that fails does not fail the stream.
 """
 
 from __future__ import annotations
 
 import logging
+import os
+import sys
 from collections.abc import Mapping
 from typing import Any
 
 from ...coordinator.commit.receipt import Receipt
+from ...coordinator.journal.lines import address_of
 from ...coordinator.watching.batches import report_batch
 from ...core.errors import InvalidArgument, LakelatchError
+from ..asked import Asked
 from ..compaction import compact
-from ..write_job import write
-from .captured import apply_changes
-from .writer import query_of_checkpoint, written
+from ..write_job import carry_out
+from .captured import applied
+from .writer import QUERY_ID, query_of_checkpoint, written
 
 _LOG = logging.getLogger("lakelatch.spark")
+_RUN_ID = "spark.jobGroup.id"
+_CONNECT_WORKER = "pyspark.sql.connect.streaming.worker.foreach_batch_worker"
+_WRITTEN: dict[tuple[str, str, str, str], int | None] = {}
+"""The last batch that a sink of this process has begun to write, by table, branch, commit user and run of the query."""
 
 
 def sink(
@@ -42,7 +50,8 @@ def sink(
         checkpoint: the `checkpointLocation` of the query. It holds the query's id, which is the commit user of the batches. It
             may be moved or copied to another machine; a new checkpoint is another query, whose batches land anew.
         query: a name to use instead of that id. It belongs to this checkpoint for ever: with a new checkpoint, batches are
-            numbered from 0 again, and would be refused or taken for repeated ones.
+            numbered from 0 again, and another query under this name is refused. A function that writes parts of its batch
+            needs a sink with a name of its own for each part.
         compact_every: after so many batches, compact the table's small files by another job and in a commit of its own. Tables
             with a primary key compact what was written by themselves.
         changes: the batches hold changes that were captured from a database; these are the arguments `keys`, `sequence`, `kind`
@@ -75,6 +84,22 @@ def sink(
     return Sink(url, checkpoint, query, compact_every, changes, dict(storage_options or {}), how)
 
 
+def run_of(frame: Any) -> tuple[str, str]:
+    """The id of the query whose batch a frame is, and something that differs for each run of it; empty where nothing tells.
+
+    Spark hands both to the thread that calls the function. Under Spark Connect that is a process of its own for each run.
+    """
+    spec = getattr(sys.modules.get("__main__"), "__spec__", None)
+    if spec is not None and spec.name == _CONNECT_WORKER:
+        return "", f"process {os.getpid()}"
+    try:
+        context = frame.sparkSession.sparkContext
+        query = context.getLocalProperty(QUERY_ID) or ""
+        return query, (context.getLocalProperty(_RUN_ID) or "") if query else ""
+    except Exception:  # a frame of Spark Connect has no context
+        return "", ""
+
+
 class Sink:
     """What `sink` returns. It can be pickled, as Spark Connect does."""
 
@@ -97,18 +122,32 @@ class Sink:
 
     def __call__(self, frame: Any, batch_id: int) -> Receipt:
         """Write a batch; called by Spark."""
+        query, run = run_of(frame)
         if self._query is None:
             assert self._checkpoint is not None
             self._query = query_of_checkpoint(self._checkpoint)
-        about: dict[str, Any] = {
-            "commit_user": self._query,
-            "identifier": batch_id,
-            "storage_options": self._storage_options,
-        }
-        if self._changes is not None:
-            receipt = apply_changes(frame, self._url, **self._changes, **about, **self._how)
-        else:
-            receipt = write(frame, self._url, **about, **self._how)
+        asked = Asked(
+            self._url,
+            commit_user=self._query,
+            identifier=batch_id,
+            storage_options=self._storage_options,
+            in_order=True,
+            query=query,
+            **self._how,
+        )
+        batch = (address_of(self._url), asked.branch, self._query, run)
+        if run and _WRITTEN.get(batch) == batch_id:
+            raise InvalidArgument(
+                f"batch {batch_id} of '{self._query}' was written into {self._url} by a sink already: a second part of it"
+                " would count as a repetition, and be left out",
+                next_step="write the batch in one call; or give each part a sink of its own, with query= as its name",
+            )
+        before, _WRITTEN[batch] = _WRITTEN.get(batch), batch_id
+        try:
+            receipt = carry_out(frame, asked) if self._changes is None else applied(frame, asked, **self._changes)
+        except BaseException:
+            _WRITTEN[batch] = before
+            raise
         _LOG.info("batch %s: %s", batch_id, receipt)
         report_batch(written(self._url, batch_id, receipt))
         if self._every is not None and not receipt.replayed and (batch_id + 1) % self._every == 0:

@@ -66,7 +66,7 @@ class Transaction:
         written: called after the commit with the buckets that this process wrote files into. It must not raise.
         lookups: what must be read of the table's rows; without it, keys across partitions cannot be written.
         written_before: all files were written before the block begins, so that its look at the table serves the commit, too.
-        in_order: as of a `CommitRequest`.
+        in_order, query: as of a `CommitRequest`.
     """
 
     def __init__(
@@ -86,12 +86,14 @@ class Transaction:
         lookups: KeyLookups | None = None,
         written_before: bool = False,
         in_order: bool = False,
+        query: str = "",
     ) -> None:
         check_identity(commit_user, identifier)
         self._committer, self._timeline = committer, timeline
         self._store, self._schema = committer.store, committer.schema
         self._user = commit_user or fresh_user or new_commit_user(committer.schema)
-        self._identifier, self._written_before, self._in_order = identifier, written_before, in_order
+        self._identifier, self._written_before = identifier, written_before
+        self._in_order, self._query = in_order, query
         self._isolation, self._properties, self._watermark_ms = isolation, properties, watermark_ms
         self._group = group
         self._newest_schema, self._tell_written, self._lookups = newest_schema, written, lookups
@@ -282,7 +284,11 @@ class Transaction:
     def __enter__(self) -> Transaction:
         if self._identifier is not None:
             self._receipt = self._committer.lookup(
-                self._user, self._identifier, commits_next=self._written_before, in_order=self._in_order
+                self._user,
+                self._identifier,
+                commits_next=self._written_before,
+                in_order=self._in_order,
+                query=self._query,
             )
             self._replayed = self._receipt is not None
         return self
@@ -372,6 +378,7 @@ class Transaction:
             remarks=Remarks(self._operation_name or self._operation, self._watermark_ms, self._properties),
             group=self._group,
             in_order=self._in_order,
+            query=self._query,
         )
 
     def _abandon(self, messages: list[CommitMessage] | None = None) -> None:

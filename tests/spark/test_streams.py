@@ -267,6 +267,36 @@ def test_the_sink_of_foreach_batch_is_exactly_once_and_compacts(job: Job) -> Non
         lake.sink(job.url, checkpoint=str(job.folder / "none"))(job.spark.range(1), 0)
 
 
+def test_one_identity_is_not_two_commits(job: Job) -> None:
+    """Two parts of a batch under one identity, or two queries under one name: the second one's rows were left out in silence."""
+    ll.create_table(job.url, SCHEMA)
+    sinks = [lake.sink(job.url, checkpoint=str(job.checkpoint)) for _ in range(2)]
+
+    def each(frame: Any, number: int) -> None:
+        for part, sink in enumerate(sinks):
+            sink(frame.where(f"k % 2 = {part}"), number)
+
+    job.add(rows(1, 2))
+    with pytest.raises(Exception, match=r"was written into .* by a sink already.*query= as its name"):
+        job.run(job.rows().writeStream.foreachBatch(each))
+    assert keys(job.url) == [2]
+    named = [lake.sink(job.url, query=name) for name in ("even", "odd")]
+
+    def parts(frame: Any, number: int) -> None:
+        for part, sink in enumerate(named):
+            sink(frame.where(f"k % 2 = {part}"), number)
+
+    job.run(job.rows().writeStream.foreachBatch(parts))
+    assert keys(job.url) == [1, 2, 2]
+    if UNDER_CONNECT:  # where nothing tells the function the id of its query
+        return
+    job.checkpoint = job.folder / "another"
+    job.add(rows(3))
+    with pytest.raises(Exception, match=r"'even' belongs to query .*, and this is query"):
+        job.run(job.rows().writeStream.foreachBatch(parts))
+    assert keys(job.url) == [1, 2, 2]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("shape", ["debezium", "maxwell"])
 def test_captured_changes_give_the_state_of_the_database(spark: Any, tmp_path: Path, shape: str) -> None:

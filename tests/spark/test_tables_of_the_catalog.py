@@ -127,6 +127,52 @@ def test_what_a_python_source_cannot_do_is_refused_with_the_way_that_works(
     assert not spark.catalog.tableExists("c")
 
 
+def test_an_overwrite_of_a_part_in_a_dynamic_session_replaces_partitions_that_get_rows(
+    spark: Any, tmp_path: Path
+) -> None:
+    """As Spark does: of a whole partition it replaces that one, whether it gets rows or not."""
+    lake.register(spark)
+    url = str(tmp_path / "t")
+    spark.sql(f"CREATE TABLE part (id INT, d STRING, h INT) USING lakelatch PARTITIONED BY (d, h) LOCATION '{url}'")
+    spark.sql("INSERT INTO part VALUES (1, 'a', 1), (2, 'a', 2), (3, 'b', 1)")
+
+    def left() -> list[tuple[Any, ...]]:
+        return sorted(tuple(row.values()) for row in ll.open_table(url).to_arrow().to_pylist())
+
+    spark.conf.set("spark.sql.sources.partitionOverwriteMode", "dynamic")
+    try:
+        spark.sql("INSERT OVERWRITE part PARTITION (d = 'a') SELECT 9, 2")
+        assert left() == [(1, "a", 1), (3, "b", 1), (9, "a", 2)]
+        spark.sql("INSERT OVERWRITE part PARTITION (d = 'a') SELECT 9, 2 WHERE false")
+        assert left() == [(1, "a", 1), (3, "b", 1), (9, "a", 2)]
+        spark.sql("INSERT OVERWRITE part PARTITION (d = 'a', h = 1) SELECT 8 WHERE false")
+        assert left() == [(3, "b", 1), (9, "a", 2)]
+    finally:
+        spark.conf.unset("spark.sql.sources.partitionOverwriteMode")
+    spark.sql("INSERT OVERWRITE part PARTITION (d = 'a') SELECT 7, 3")
+    assert left() == [(3, "b", 1), (7, "a", 3)]
+    spark.sql("DROP TABLE part")
+
+
+def test_save_as_table_passes_on_what_the_writer_was_told(spark: Any, tmp_path: Path) -> None:
+    """The kind of each row was forgotten, so that a row that deletes was stored."""
+    lake.register(spark)
+    url = str(tmp_path / "t")
+    keyed = pa.schema([pa.field("k", pa.int32(), False), ("v", pa.string())])
+    table = ll.create_table(url, keyed, primary_key=["k"], options={"bucket": "1"})
+    table.upsert(pa.table({"k": [1, 2], "v": ["a", "b"]}, keyed))
+    spark.sql(f"CREATE TABLE keyed USING lakelatch OPTIONS (path '{url}')")
+    gone = spark.createDataFrame([(1, None, "-D")], "k int, v string, op string").write.format("lakelatch")
+    about = {"row-kind": "op", "commit-user": "etl", "identifier": "3", "property.why": "test"}
+    gone.mode("append").options(**about).saveAsTable("keyed")
+    assert table.to_arrow()["k"].to_pylist() == [2]
+    made = table.snapshots()[-1]
+    assert (made.commit_user, made.commit_identifier, made.properties["why"]) == ("etl", 3, "test")
+    with pytest.raises(ll.InvalidArgument, match="mode overwrite only"):
+        spark.range(1).write.format("lakelatch").mode("append").option("read-snapshot", 1).saveAsTable("keyed")
+    spark.sql("DROP TABLE keyed")
+
+
 def test_other_statements_are_sparks(catalog: tuple[Any, str]) -> None:
     """Tables of other formats, temporary views and statements with mistakes pass as they are."""
     spark, _ = catalog

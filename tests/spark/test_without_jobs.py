@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import inspect
 import os
 import pickle
 import platform
@@ -15,10 +17,12 @@ from pyspark import cloudpickle
 from pyspark.sql import types as spark
 
 import lakelatch as ll
+import lakelatch.spark as lake
 from lakelatch.backends.registry import open_store
 from lakelatch.core.errors import InvalidArgument
 from lakelatch.core.metadata.schema import new_schema
 from lakelatch.core.rows.types import sql
+from lakelatch.spark.asked import Asked
 from lakelatch.spark.columns import match_columns
 from lakelatch.spark.hadoop import hadoop_options
 from lakelatch.spark.scan import packed
@@ -30,6 +34,13 @@ from lakelatch.spark.types import from_spark_schema, to_spark
 from lakelatch.spark.worker_errors import HIDE_TRACEBACK, one_sentence
 from lakelatch.spark.write_job import _job_error
 from lakelatch.table.scan.split import Split
+
+
+def test_one_value_holds_all_that_is_asked_of_a_write() -> None:
+    """What one way of writing takes, every other way can pass on."""
+    asked = {field.name: field.default for field in dataclasses.fields(Asked) if field.name != "url"}
+    arguments = {n: p.default for n, p in inspect.signature(lake.write).parameters.items() if n not in ("df", "url")}
+    assert {name: value for name, value in asked.items() if name not in ("in_order", "query")} == arguments
 
 
 def table(*columns: tuple[str, str]) -> Any:

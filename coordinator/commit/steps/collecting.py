@@ -49,6 +49,8 @@ class Collecting(RunState):
             identifier, known, replay = self.request.identifier, self.knows.identities, None
             user = None if identifier is None else self.request.commit_user
             found = recall(user, base.snapshot, self.timeline, known, identifier=identifier)
+            if stranger := found.stranger(self.request.query):
+                return ev.ResolveFailed("invalid-argument", stranger)
             if user is not None and identifier is not None and found.says(identifier):
                 refuse_fork(self.timeline, base.snapshot)
                 replay = carrier_of(user, identifier, found, base.snapshot, self.timeline, known)

@@ -119,7 +119,7 @@ class Uploading(RunState):
         commits = [*([] if request.identifier is None else [(own, request.identifier)]), *riders]
         recalled = with_room(attempt.recalled, commits, attempt.base.snapshot, self.timeline, known)
         memory, made = recalled.carried_on(
-            request.commit_user, request.identifier, attempt.ours, names.next, riders=riders
+            request.commit_user, request.identifier, attempt.ours, names.next, riders=riders, query=request.query
         )
         known.keep(attempt.ours, memory, made)
         self.attempt = replace(attempt, memory=memory, identities=tuple(file.name for file in made))

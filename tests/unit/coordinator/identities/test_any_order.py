@@ -188,6 +188,34 @@ def test_a_larger_identifier_may_lie_in_the_page_below_another_engines_commit() 
     assert commit(opened(store), "both", 50)[1] is False
 
 
+def test_a_name_belongs_to_the_query_that_used_it_first() -> None:
+    """Two queries number their batches alike: the second one's would be taken for repetitions of the first one's."""
+    store = new_store()
+
+    def batch(number: int, query: str, user: str = "pages") -> tuple[int, bool]:
+        request = CommitRequest("APPEND", (), user, number, in_order=True, query=query)
+        receipt = opened(store).committer.commit(request)
+        return receipt.snapshot_id, receipt.replayed
+
+    assert batch(0, "q1") == (1, False)
+    assert batch(0, "q1") == (1, True)
+    for number in (0, 1, 7):
+        with pytest.raises(
+            InvalidArgument, match=r"'pages' belongs to query q1, and this is query q2.*name of its own"
+        ):
+            batch(number, "q2")
+        with pytest.raises(InvalidArgument, match="belongs to query q1"):
+            opened(store).committer.lookup("pages", number, query="q2")
+    assert batch(1, "") == (2, False), "where the query is not known, nothing is compared"
+    for user in range(250):
+        commit(opened(store), f"other-{user}", 1)
+    expire(opened(store), keep=1)
+    with pytest.raises(InvalidArgument, match="belongs to query q1"):
+        batch(2, "q2")
+    assert batch(2, "q1")[1] is False
+    assert batch(0, "q2", "clicks")[1] is False
+
+
 # ------------------------------------------------------------------------------------------------- what others read
 
 
@@ -218,6 +246,8 @@ def test_earlier_versions_find_the_largest_identifier_where_they_look_for_the_la
         [[9, -1], [], None, 0],
         [[], [], None, 0],
         [["8", 0], [], None, 0],
+        [[8, 0], [], None, 0, 7],
+        [[8, 0], [], None, 0, "q", "r"],
     ],
 )
 def test_garbled_ranges_are_reported(landed: object) -> None:
@@ -233,6 +263,7 @@ def test_a_trace_is_read_as_it_was_written() -> None:
     for trace in (
         Trace.of(0, of),
         Trace(2**63 - 2, of, ((0, 4), (7, 7), (9, 2**63 - 2)), ((4, 3), (7, 8)), 5, 2),
+        Trace.of(3, of, query="q"),
     ):
         again = json.loads(json.dumps(landed_to_json(trace)))
         assert trace_from_json(Trace.of(trace.last, of), again, "a") == trace
