@@ -40,7 +40,7 @@ endif
 
 SETUP_FILES := pyproject.toml .ci/constraints.txt .ci/setup .ci/requirements.py
 
-.PHONY: help setup lint test given unit demo docs up down nightly bench mutants diagram clean
+.PHONY: help setup bounds lint test given unit demo docs up down nightly bench mutants diagram clean
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 	@echo "  Variables: STORE=$(STORE) (of the demo), STORES=compose, JOBS=$(JOBS), WORKERS=$(WORKERS), PYTEST_ARGS=, SEED=$(SEED), MUTANTS=$(MUTANTS), SIZE=$(SIZE)"
@@ -62,6 +62,10 @@ test: setup lint ## what CI runs: lint and every test that takes seconds (this i
 # .ci/run calls it after `make test`, where these folders are.
 given: setup ## the tests of all golden tables and of Apache Paimon's tools, in the folders LAKELATCH_GOLDEN and LAKELATCH_TOOLS
 	$(RUN) $(BIN)/python -m pytest -m "given and not slow" -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS) tests
+
+# .ci/run calls it last.
+bounds: setup ## install the package with the lowest versions that pyproject.toml allows and with the newest, and try it
+	$(BIN)/python .ci/bounds
 
 unit: setup ## the tests that start no server, no Spark and no JVM
 	$(BIN)/python -m pytest -q $(PYTEST_ARGS) tests/unit

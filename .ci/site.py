@@ -44,6 +44,7 @@ NAV = [
     (
         "Guide",
         [
+            "installing.md",
             "outcomes.md",
             "maintenance.md",
             "tags.md",

@@ -48,6 +48,7 @@ class LocalStore(LocalFolders):
 
     Raises:
         InvalidArgument: the URL is not local, or an option is not known.
+        Unsupported: the system is not POSIX, such as Windows.
 
     >>> import tempfile
     >>> store = LocalStore(tempfile.mkdtemp())
@@ -58,6 +59,12 @@ class LocalStore(LocalFolders):
     """
 
     def __init__(self, url: str, storage_options: Mapping[str, Any] | None = None) -> None:
+        if not hasattr(os, "pread"):
+            raise Unsupported(
+                "local folders need Linux or macOS: this system cannot create a file by a hard link to a synced one, and read it"
+                " by position",
+                next_step="work in WSL or a container, or keep the table on an object store",
+            )
         options = StorageOptions(storage_options)
         options.only(_KNOWN_OPTIONS, "local stores")
         self._url = url

@@ -16,8 +16,15 @@ JOURNAL = "LAKELATCH_JOURNAL"
 
 def default_journal() -> Path:
     """Where `write` keeps its journal by default: in the user's state folder."""
-    state = os.environ.get("XDG_STATE_HOME") or str(Path.home() / ".local" / "state")
-    return Path(state) / "lakelatch" / "journal.jsonl"
+    state = os.environ.get("XDG_STATE_HOME")
+    return (Path(state) if state else _home() / ".local" / "state") / "lakelatch" / "journal.jsonl"
+
+
+def _home() -> Path:
+    try:
+        return Path.home()
+    except RuntimeError:  # a container gives its processes a user id that has no entry anywhere: their home is /
+        return Path("/")
 
 
 def journal_lines(argument: str | None) -> list[Any]:

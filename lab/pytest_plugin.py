@@ -9,21 +9,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 import pytest
 
 if TYPE_CHECKING:
     from .troubled_tables import ContendedTable, FaultyStore, ReplayedBatch
 
-_CALL_PASSED = pytest.StashKey[bool]()
+_PASSED: WeakKeyDictionary[Any, bool] = WeakKeyDictionary()
+"""Which tests have passed so far, until their fixtures are taken down."""
 
 
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item: pytest.Item, call: Any) -> Generator[None, Any, Any]:
-    report = yield
+# The older form of a wrapper, and no stash: this module is imported in every run, also by a pytest of years ago.
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item: Any, call: Any) -> Generator[None, Any, None]:
+    report = (yield).get_result()
     if report.when == "call":
-        item.stash[_CALL_PASSED] = report.passed
-    return report
+        _PASSED[item] = report.passed
 
 
 @pytest.fixture
@@ -38,7 +40,7 @@ def faulty_store(tmp_path_factory: pytest.TempPathFactory, request: pytest.Fixtu
 
     store = FaultyStore(tmp_path_factory.mktemp("lakelatch-faulty"))
     yield store
-    if request.node.stash.get(_CALL_PASSED, False):
+    if _PASSED.get(request.node, False):
         store.assert_struck()
 
 

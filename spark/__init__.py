@@ -7,6 +7,7 @@ Must not know: how a commit is made or how files are laid out (see `coordinator`
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 from ..core.errors import Unsupported
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 
 __all__ = ["LakeTable", "apply_changes", "changes", "clean", "compact", "read", "register", "sink", "use", "write"]
 
+_OLDEST = (4, 1)
+"""The oldest version of PySpark that has the types and the data source of Python that are used here."""
 # No module may have the name of a function: importing the module would overwrite the function.
 _HOMES = {
     "LakeTable": "lake_table",
@@ -46,13 +49,19 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'lakelatch.spark' has no attribute {name!r}")
     from importlib import import_module
 
+    install = "pip install 'lakelatch[spark]'"
     try:
         import_module("pyspark.sql")
     except ModuleNotFoundError as error:
         raise Unsupported(
-            f"lakelatch.spark.{name} needs PySpark, and module {error.name!r} is not installed",
-            next_step="pip install 'lakelatch[spark]'",
+            f"lakelatch.spark.{name} needs PySpark, and module {error.name!r} is not installed", next_step=install
         ) from error
+    version = str(import_module("pyspark").__version__)
+    if tuple(int(number) for number in re.findall(r"\d+", version)[:2]) < _OLDEST:
+        oldest = ".".join(map(str, _OLDEST))
+        raise Unsupported(
+            f"lakelatch.spark.{name} needs PySpark {oldest} or newer, and {version} is installed", next_step=install
+        )
     value = getattr(import_module(f".{home}", __name__), name)
     globals()[name] = value
     return value

@@ -99,7 +99,7 @@ class StoredBlock:
         """The decompressed size, where the block says so and it is believable; else None."""
         if self.codec != b"zstandard":
             return None
-        from backports import zstd
+        from .zstandard import zstd
 
         try:
             size: int | None = zstd.get_frame_info(self.data).decompressed_size
@@ -305,7 +305,7 @@ def _in_frames(made: Callable[[], Any]) -> Callable[[bytes, int], bytes]:
 
 
 def _zstd() -> Any:
-    from backports import zstd
+    from .zstandard import zstd
 
     return zstd.ZstdDecompressor()
 

@@ -217,7 +217,7 @@ def with_encoded(header: bytes, records: Iterable[bytes], *, compression: str = 
 
 def _block(count: int, data: bytes, compression: str, level: int) -> bytes:
     if _CODECS.get(compression, compression) == "zstandard":
-        from backports import zstd
+        from .zstandard import zstd
 
         data = zstd.compress(data, level)
     return b"".join((long_bytes(count), long_bytes(len(data)), data, _SYNC))

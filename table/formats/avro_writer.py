@@ -140,7 +140,7 @@ class AvroOutput:
 
 def _checked_block(sink: Any, data: bytes, level: int | None) -> None:
     """Write a block compressed by zstd, with the checksum that every reader of zstd compares. fastavro leaves it out."""
-    from backports import zstd
+    from ...core.avro.zstandard import zstd
 
     options: dict[int, int] = {zstd.CompressionParameter.checksum_flag: 1}
     if level is not None:

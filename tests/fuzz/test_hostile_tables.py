@@ -144,7 +144,7 @@ def _text(data: bytes) -> bytes:
 @cache
 def swollen(codec: bytes) -> bytes:
     """A block of few bytes that holds many."""
-    from backports import zstd
+    from lakelatch.core.avro.zstandard import zstd
 
     if codec == b"snappy":
         return b"\xff\xff\xff\xff\x0f" + b"\0" * 64

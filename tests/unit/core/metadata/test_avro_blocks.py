@@ -11,7 +11,7 @@ import zlib
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from backports import zstd
+from lakelatch.core.avro.zstandard import zstd
 
 from lakelatch.core.avro import blocks as module
 from lakelatch.core.avro.blocks import (
