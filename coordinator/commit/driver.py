@@ -32,7 +32,13 @@ from .side_by_side import SideBySide
 from .time_budget import TimeBudget
 
 Upload: TypeAlias = do.UploadData | do.WriteManifests | do.WriteBaseList | do.WriteDeltaList
-UPLOADS = (do.UploadData, do.WriteManifests, do.WriteBaseList, do.WriteDeltaList)
+_UPLOADED = {
+    do.UploadData: "the data files",
+    do.WriteManifests: "the manifests",
+    do.WriteBaseList: "the base list",
+    do.WriteDeltaList: "the delta list",
+}
+UPLOADS = tuple(_UPLOADED)
 _SPENT = "the time budget of the commit is spent"
 
 
@@ -194,7 +200,9 @@ class Driver:
         pieces = SideBySide()
         for effect in effects:
             files, answer = self.run.uploads(effect)
-            pieces.add([partial(self._put, file) for file in files], effect, partial(events.append, answer))
+            pieces.add(
+                [partial(self._put, file) for file in files], _UPLOADED[type(effect)], partial(events.append, answer)
+            )
         newest = self.run.settler.newest_schema
         if newest.is_due:
             pieces.add([newest.look], "the look at the newest schema", lambda: None)

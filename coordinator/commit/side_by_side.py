@@ -28,7 +28,7 @@ class _Group:
         left: how many of them have not succeeded yet.
     """
 
-    name: object
+    name: str
     done: Callable[[], None]
     left: int
 
@@ -45,7 +45,7 @@ class SideBySide:
         self._lock = forked_lock()
         self.failure: tuple[str, str] | None = None
 
-    def add(self, pieces: Sequence[Callable[[], None]], name: object, done: Callable[[], None]) -> None:
+    def add(self, pieces: Sequence[Callable[[], None]], name: str, done: Callable[[], None]) -> None:
         """Add pieces.
 
         Args:
@@ -81,7 +81,7 @@ class SideBySide:
                 piece()
             except LakelatchError as error:
                 with self._lock:
-                    self.failure = self.failure or (str(group.name), error.message)
+                    self.failure = self.failure or (group.name, error.message)
                 continue
             with self._lock:
                 group.left -= 1

@@ -149,7 +149,7 @@ def test_the_first_failure_ends_the_attempt_after_all_files_were_tried() -> None
     """Nothing of the attempt is acknowledged, neither what is durable nor what had nothing to write."""
     run = Run(base=1, delta=2, data=0)
     run.put = failing(delta_0=StoreUnavailable("denied"), delta_1=StoreUnavailable("away"))
-    assert uploaded(run) == [ev.UploadFailed(str(DELTA), "denied")]
+    assert uploaded(run) == [ev.UploadFailed("the delta list", "denied")]
     assert run.written == ["base-0"]
     assert run.doubted, "what the attempt has made is not used again"
 
@@ -182,7 +182,7 @@ def test_a_look_at_the_newest_schema_that_fails_ends_the_attempt() -> None:
     run.newest_schema.is_due, run.newest_schema.error = True, StoreUnavailable("no schema")
     assert uploaded(run) == [ev.UploadFailed("the look at the newest schema", "no schema")]
     run.put = failing(base_0=StoreUnavailable("no list"))
-    assert uploaded(run) == [ev.UploadFailed(str(BASE), "no list")], "the first failure is told"
+    assert uploaded(run) == [ev.UploadFailed("the base list", "no list")], "the first failure is told"
     run.put, run.newest_schema.error = failing(), ZeroDivisionError()
     with pytest.raises(ZeroDivisionError):
         uploaded(run)
