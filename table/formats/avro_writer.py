@@ -11,6 +11,7 @@ fastavro encodes row by row, so writing an Avro file takes ten times as long as 
 from __future__ import annotations
 
 import zlib
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -19,7 +20,7 @@ import pyarrow as pa
 
 from ...core.avro.checksum import KEY, NO_CHECKSUM, with_checksum
 from ...core.avro.records import long_bytes
-from ...core.errors import Unsupported
+from ...core.errors import InvalidArgument, Unsupported
 from ...core.rows.types import (
     STRING_ROOTS,
     ArrayType,
@@ -106,6 +107,7 @@ class AvroOutput:
         from fastavro.write import Writer
 
         self._fields, self._sink = tuple(fields), sink
+        self._with_maps = [field for field in fields if _has_maps(field.type)]
         self._is_held = CODECS[codec] in _UNCHECKED
         if self._is_held:
             sink.hold()
@@ -125,7 +127,9 @@ class AvroOutput:
         for batch in rows.to_batches(max_chunksize=_BATCH_ROWS):
             columns = [_plain(batch.column(i), field.type) for i, field in enumerate(self._fields)]
             plain = pa.RecordBatch.from_arrays(columns, [field.name for field in self._fields])
-            for row in plain.to_pylist(maps_as_pydicts="strict"):
+            for row in plain.to_pylist():
+                for field in self._with_maps:
+                    row[field.name] = _with_dicts(row[field.name], field.type)
                 self._writer.write(row)
         if self._is_held and self._sink.tell() > _MOST_HELD_BYTES:
             self._is_held = False
@@ -249,6 +253,45 @@ def _list(array: Any, convert: Any) -> Any:
 def _map(array: Any, convert: Any) -> Any:
     empty = convert(array.items[:0])
     return map_of(array, pa.map_(array.type.key_type, empty.type), lambda keys: keys, convert)
+
+
+def _has_maps(data_type: DataType) -> bool:
+    match data_type:
+        case MultisetType():
+            return True
+        case MapType(key=key, value=value):
+            return root_of(key) in STRING_ROOTS or _has_maps(key) or _has_maps(value)
+        case ArrayType(element=element):
+            return _has_maps(element)
+        case RowType(fields=fields):
+            return any(_has_maps(field.type) for field in fields)
+        case _:
+            return False
+
+
+def _with_dicts(value: Any, data_type: DataType) -> Any:
+    """A Python value whose maps by text are dicts, which pyarrow makes only from version 20 on.
+
+    Raises:
+        InvalidArgument: a map has a key twice.
+    """
+    if value is None or not _has_maps(data_type):
+        return value
+    match data_type:
+        case ArrayType(element=element):
+            return [_with_dicts(each, element) for each in value]
+        case RowType(fields=fields):
+            return {field.name: _with_dicts(value[field.name], field.type) for field in fields}
+        case MapType(key=key, value=of) if root_of(key) not in STRING_ROOTS:
+            return [{"key": _with_dicts(p["key"], key), "value": _with_dicts(p["value"], of)} for p in value]
+        case MapType(value=of):
+            found = {key: _with_dicts(each, of) for key, each in value}
+        case _:
+            found = dict(value)
+    if len(found) < len(value):
+        twice = next(key for key, count in Counter(key for key, _ in value).items() if count > 1)
+        raise InvalidArgument(f"a map has the key {twice!r} twice", next_step="keep one of its values")
+    return found
 
 
 def digits_of(array: Any) -> Any:

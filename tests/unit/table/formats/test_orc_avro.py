@@ -8,6 +8,7 @@ import itertools
 import random
 import time
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import fastavro
@@ -15,6 +16,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import orc
 
+import lakelatch as ll
 from lakelatch.backends.memory import MemoryStore
 from lakelatch.backends.metered import MeteredStore
 from lakelatch.core.errors import TableCorrupt, Unsupported
@@ -349,3 +351,15 @@ def test_avro_counts_cannot_run_away() -> None:
             values_of(opened(damaged, 1, "avro", {"a": {"type": "ARRAY", "element": "INT"}}))
         assert time.monotonic() - before < 5
     assert isinstance(opened(bytes(data), 1, "avro", {"a": {"type": "ARRAY", "element": "INT"}}), AvroFile)
+
+
+def test_maps_of_avro_files_at_any_depth(tmp_path: Path) -> None:
+    """Avro's maps are Python's dicts; a key that stands twice in one would lose a value."""
+    deep = pa.map_(pa.string(), pa.list_(pa.struct([("m", pa.map_(pa.int32(), pa.map_(pa.string(), pa.int64())))])))
+    schema = pa.schema([("deep", deep), ("n", pa.int32())])
+    rows = [{"deep": [("a", [{"m": [(1, [("x", None)])]}, None]), ("b", None)], "n": 1}, {"deep": None, "n": 2}]
+    table = ll.create_table(str(tmp_path / "t"), schema, options={"file.format": "avro"})
+    table.append(pa.Table.from_pylist(rows, schema))
+    assert table.to_arrow().to_pylist() == rows
+    with pytest.raises(ll.InvalidArgument, match="a map has the key 'a' twice"):
+        table.append(pa.Table.from_pylist([{"deep": [("a", None), ("a", None)], "n": 3}], schema))
