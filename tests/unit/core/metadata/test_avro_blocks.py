@@ -11,7 +11,6 @@ import zlib
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from lakelatch.core.avro.zstandard import zstd
 
 from lakelatch.core.avro import blocks as module
 from lakelatch.core.avro.blocks import (
@@ -26,6 +25,7 @@ from lakelatch.core.avro.blocks import (
 )
 from lakelatch.core.avro.columnar import read_columnar
 from lakelatch.core.avro.records import long_bytes, read_records
+from lakelatch.core.avro.zstandard import zstd
 from lakelatch.core.errors import TableCorrupt
 
 ZSTD = b"zstandard"
