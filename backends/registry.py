@@ -77,6 +77,8 @@ def _with_slashes(text: str, scheme: str, rest: str) -> str:
         return f"hdfs:///{path}"
     if len(scheme) == 1 and rest.startswith(("/", "\\")):
         raise InvalidArgument(f"{text!r} is a path of Windows, and lakelatch runs on Linux and macOS")
+    if rest.startswith("//") and scheme not in _ADAPTERS:
+        return text  # a store of others may have no name in front of its paths
     offered = {point.name for point in entry_points(group=ENTRY_POINTS)}
     if scheme in {*_ADAPTERS, *offered} or (rest.startswith("/") and scheme in _known_to_fsspec()):
         raise InvalidArgument(
