@@ -92,7 +92,7 @@ def frames() -> None:
         assert table.to_polars().height == 3
         connection = duckdb.connect()
         table.to_duckdb(connection, "t")
-        assert connection.sql("SELECT count(*) FROM t").fetchone() == (3,)
+        assert connection.sql("SELECT count(*) FROM t").fetchall() == [(3,)]
 
 
 def plugin() -> None:
