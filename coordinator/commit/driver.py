@@ -32,13 +32,8 @@ from .side_by_side import SideBySide
 from .time_budget import TimeBudget
 
 Upload: TypeAlias = do.UploadData | do.WriteManifests | do.WriteBaseList | do.WriteDeltaList
-_UPLOADED = {
-    do.UploadData: "the data files",
-    do.WriteManifests: "the manifests",
-    do.WriteBaseList: "the base list",
-    do.WriteDeltaList: "the delta list",
-}
-UPLOADS = tuple(_UPLOADED)
+UPLOADS = (do.UploadData, do.WriteManifests, do.WriteBaseList, do.WriteDeltaList)
+_UPLOADED = dict(zip(UPLOADS, ("the data files", "the manifests", "the base list", "the delta list"), strict=True))
 _SPENT = "the time budget of the commit is spent"
 
 
