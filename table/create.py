@@ -101,6 +101,7 @@ def create_table(
     from ..backends.trust import allow_here
     from ..coordinator.schema_commit import create_first_schema
     from ..core.metadata.column_options import check_names
+    from ..core.metadata.foreign_options import check_foreign
     from ..core.metadata.key_checks import check_keyed
     from ..core.metadata.schema import new_schema
     from ..core.metadata.table_identity import with_identity
@@ -121,6 +122,7 @@ def create_table(
     )
     check_keyed(made)
     check_names(made)
+    check_foreign(made)
     store = open_store(url, storage_options)
     first_schema = with_identity(made.to_json(), uuid4())
     if create_first_schema(store, TablePaths().schema(made.id), first_schema):

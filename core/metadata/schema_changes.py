@@ -35,6 +35,7 @@ from ..rows.types import (
 from .column_options import check_names, named_columns
 from .column_options import renamed as renamed_in_options
 from .field_edits import Edit, edited, numbered, position_beside, with_field
+from .foreign_options import check_foreign
 from .key_checks import check_keyed
 from .orc_zones import with_zone_option
 from .schema import TableSchema, check_schema
@@ -110,6 +111,7 @@ def changed(
     check_schema(made)
     check_keyed(made)
     check_names(made, schema)
+    check_foreign(made, schema)
     return made
 
 

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from ...core import options as opt
 from ...core.errors import Unsupported
 from ...core.metadata.data_file import ManifestEntry
+from ...core.metadata.foreign_options import reading_options
 from ...core.metadata.merge_rules import merge_rules
 from ...core.metadata.schema import TableSchema
 from ...core.paths import format_of
@@ -31,6 +32,11 @@ def check_schema_readable(schema: TableSchema) -> None:
     rules = merge_rules(schema)
     if rules is not None:
         engine_of(rules)
+    for option in reading_options(schema):
+        raise Unsupported(
+            f"the table's options have '{option}' = {schema.option_texts[option]}, which Apache Paimon takes for every read",
+            next_step=f"remove it with alter(remove_option('{option}')), and give it to the read that means it",
+        )
     for option in _BLOB_REFERENCES:
         if schema.options.texts.get(option):
             raise Unsupported(
