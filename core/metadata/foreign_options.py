@@ -5,6 +5,8 @@ Owns: `check_foreign`, `reading_options`. Must not know: what lakelatch does wit
 
 from __future__ import annotations
 
+from typing import Any
+
 from .. import options as opt
 from ..errors import InvalidArgument
 from .schema import TableSchema
@@ -25,6 +27,12 @@ _READING = (
     "incremental-to-auto-tag",
 )
 """Options of one read. Apache Paimon takes those of a schema for options of every read."""
+_AVRO: tuple[tuple[opt.Option[Any], opt.Option[Any]], ...] = (
+    (opt.MANIFEST_FORMAT, opt.MANIFEST_COMPRESSION),
+    (opt.FILE_FORMAT, opt.FILE_COMPRESSION),
+    (opt.CHANGELOG_FILE_FORMAT, opt.CHANGELOG_FILE_COMPRESSION),
+)
+"""What may be Avro, and how it is compressed."""
 _AVRO_CODECS = ("zstd", "zstandard", "snappy", "deflate", "bzip2", "xz", "null")
 
 
@@ -49,11 +57,7 @@ def check_foreign(schema: TableSchema, before: TableSchema | None = None) -> Non
                 f"option '{option}' is one of a single read: in a table's options Apache Paimon takes it for every read",
                 next_step="give it to the read: at(snapshot=…, tag=…, timestamp=…), changes(…), branch(…)",
             )
-    for formatted, compressed in (
-        (opt.MANIFEST_FORMAT, opt.MANIFEST_COMPRESSION),
-        (opt.FILE_FORMAT, opt.FILE_COMPRESSION),
-        (opt.CHANGELOG_FILE_FORMAT, opt.CHANGELOG_FILE_COMPRESSION),
-    ):
+    for formatted, compressed in _AVRO:
         codec = schema.options.get(compressed)
         changed = any(texts.get(o.key) != known.get(o.key) for o in (formatted, compressed))
         if changed and codec is not None and schema.options.get(formatted) == "avro" and codec not in _AVRO_CODECS:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from ...core.errors import InvalidArgument
 from ...core.rows.types import ArrayType, DataType, Field, MapType, RowType, with_nullable
 
 
@@ -16,6 +17,9 @@ def missing_parts(known: Sequence[Field], given: Sequence[Field], path: str = ""
     Args:
         known: the table's columns.
         given: the columns of the rows, as a new table would have them.
+
+    Raises:
+        InvalidArgument: a name differs from a known one only in the case of its letters.
 
     >>> from ...core.rows.types import AtomicType, string
     >>> row, more = RowType((Field(1, "a", string()),)), RowType((Field(1, "a", string()), Field(2, "b", string())))
@@ -28,8 +32,14 @@ def missing_parts(known: Sequence[Field], given: Sequence[Field], path: str = ""
         where = path + field.name
         if field.name in by_name:
             yield from _inside(by_name[field.name], field.type, where)
-        else:
-            yield where, with_nullable(field.type, True)
+            continue
+        like = next((name for name in by_name if name.casefold() == field.name.casefold()), None)
+        if like is not None:
+            raise InvalidArgument(
+                f"column '{where}' differs from the table's column '{path}{like}' only in the case of its letters",
+                next_step=f"rename it to '{like}', or add the column with alter if both are meant",
+            )
+        yield where, with_nullable(field.type, True)
 
 
 def _inside(known: DataType, given: DataType, path: str) -> Iterator[tuple[str, DataType]]:

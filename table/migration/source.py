@@ -7,12 +7,13 @@ files have the same partition columns. A partition column counts as a number or 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from ...backends.store import Store
 from ...core.errors import InvalidArgument, LakelatchError, Unsupported
@@ -114,12 +115,17 @@ def arrow_columns(store: Store, file: SourceFile, file_format: str) -> pa.Schema
         if file_format == "parquet":
             import pyarrow.parquet as pq
 
-            return pq.ParquetFile(source).schema.to_arrow_schema()
+            opened = pq.ParquetFile(source)
+            found = opened.schema.to_arrow_schema()
+            _refuse_types(f"{store.url}/{file.key}", found, lambda name: opened.read([name]).column(name))
+            return found
         if file_format == "orc":
             import pyarrow.orc as orc
 
             tail_of(source)  # checked first: a damaged tail can end the process
-            return orc.ORCFile(source).schema
+            found = orc.ORCFile(source).schema
+            _refuse_types(f"{store.url}/{file.key}", found, None)
+            return found
         raise Unsupported(f"the columns of {file_format} files must be given", next_step="pass schema=")
     except LakelatchError:
         raise
@@ -128,6 +134,37 @@ def arrow_columns(store: Store, file: SourceFile, file_format: str) -> pa.Schema
         raise InvalidArgument(f"{store.url}/{file.key} is no {file_format} file, or damaged: {what}") from error
     finally:
         source.close()
+
+
+def _refuse_types(where: str, schema: pa.Schema, column: Callable[[str], Any] | None) -> None:
+    """Refuse columns that no reader of the table could read where the file stays as it is.
+
+    Args:
+        column: reads a column, to see whether its times have digits below the millisecond.
+    """
+    for field in schema:
+        for kind in _parts(field.type):
+            if pa.types.is_uint64(kind):
+                raise InvalidArgument(
+                    f"{where}: column '{field.name}' has whole numbers without a sign of 64 bits, which no reader of the table"
+                    " takes",
+                    next_step="write the file again with BIGINT or DECIMAL(20, 0)",
+                )
+        if pa.types.is_time64(field.type) and column is not None:
+            number = column(field.name).cast(pa.int64())
+            unit = 1_000 if field.type.unit == "us" else 1_000_000
+            whole = pc.multiply(pc.divide(number, unit), unit)
+            if pc.any(pc.not_equal(number, whole)).as_py():
+                raise InvalidArgument(
+                    f"{where}: column '{field.name}' has times with digits below the millisecond, which TIME has not",
+                    next_step="write the file again with time32('ms'), or with BIGINT",
+                )
+
+
+def _parts(kind: Any) -> Iterator[Any]:
+    yield kind
+    for index in range(kind.num_fields):
+        yield from _parts(kind.field(index).type)
 
 
 def columns_of(found: Mapping[str, pa.Schema], where: str) -> tuple[Field, ...]:

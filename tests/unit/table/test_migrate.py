@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
-from datetime import date, datetime
+from datetime import date, datetime, time
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -242,3 +242,30 @@ def test_a_migration_that_dies_at_any_request_is_finished_by_the_next(
         if not died:
             break
     assert at > 12
+
+
+@pytest.mark.parametrize(
+    ("column", "told"),
+    [
+        (pa.array([2**63 + 5, 1], pa.uint64()), "column 'x' has whole numbers without a sign of 64 bits"),
+        (pa.array([[1], []], pa.list_(pa.uint64())), "column 'x' has whole numbers without a sign of 64 bits"),
+        (pa.array([0, 3_723_456_789], pa.time64("us")), "column 'x' has times with digits below the millisecond"),
+        (pa.array([0, 1], pa.time64("ns")), "column 'x' has times with digits below the millisecond"),
+    ],
+)
+def test_columns_that_no_reader_could_read_are_refused_before_anything_is_made(
+    column: pa.Array, told: str, tmp_path: Path
+) -> None:
+    (tmp_path / "src").mkdir()
+    pq.write_table(pa.table({"x": column}), tmp_path / "src" / "f.parquet")
+    with pytest.raises(InvalidArgument, match=rf"f\.parquet: {told}"):
+        ll.migrate(str(tmp_path / "src"), str(tmp_path / "t"))
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["f.parquet", "src"]
+
+
+def test_times_of_whole_milliseconds_are_migrated(tmp_path: Path) -> None:
+    (tmp_path / "src").mkdir()
+    pq.write_table(pa.table({"x": pa.array([None, 3_723_456_000], pa.time64("us"))}), tmp_path / "src" / "f.parquet")
+    ll.migrate(str(tmp_path / "src"), str(tmp_path / "t"))
+    found = ll.open_table(str(tmp_path / "t")).to_arrow()["x"].to_pylist()
+    assert found == [None, time(1, 2, 3, 456000)]

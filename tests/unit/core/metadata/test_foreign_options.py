@@ -38,7 +38,9 @@ def test_a_foreign_table_with_an_option_of_one_read_is_not_read_as_if_it_had_non
     file = tmp_path / "t" / "schema" / "schema-0"
     file.write_text(file.read_text().replace('"bucket"', '"scan.snapshot-id": "1", "bucket"'))
     foreign = ll.open_table(str(tmp_path / "t"))
-    with pytest.raises(Unsupported, match=r"'scan\.snapshot-id' = 1, which Apache Paimon takes for every read.*remove_option"):
+    with pytest.raises(
+        Unsupported, match=r"'scan\.snapshot-id' = 1, which Apache Paimon takes for every read.*remove_option"
+    ):
         foreign.to_arrow()
     foreign.alter(ll.set_comment("other changes are not refused"))
     foreign.alter(ll.remove_option("scan.snapshot-id"))
@@ -69,5 +71,7 @@ def test_codecs_that_it_has_are_taken(tmp_path: Path) -> None:
         table = ll.create_table(str(tmp_path / f"t{number}"), SCHEMA, options=options)
         table.append(pa.table({"v": [1]}))
         assert table.count() == 1
-    plain = ll.create_table(str(tmp_path / "plain"), SCHEMA, options={"file.format": "parquet", "file.compression": "none"})
+    plain = ll.create_table(
+        str(tmp_path / "plain"), SCHEMA, options={"file.format": "parquet", "file.compression": "none"}
+    )
     plain.append(pa.table({"v": [1]}))
