@@ -11,7 +11,6 @@ Invariant: nothing that a table's files say changes what is allowed.
 
 from __future__ import annotations
 
-import fcntl
 import json
 import logging
 import os
@@ -24,6 +23,7 @@ from ..core.json_text import parse_json
 from ..core.places import plain_url, scheme_of
 from .durable import temporary_name
 from .threads import forked_lock
+from .user_folders import user_folder
 
 SETTINGS = "LAKELATCH_SETTINGS"
 """The environment variable that names the settings file; by default `~/.config/lakelatch/settings.json`."""
@@ -185,8 +185,7 @@ def _lies_in(place: str, root: str) -> bool:
 
 def settings_file() -> Path:
     named = os.environ.get(SETTINGS)
-    folder = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
-    return Path(named) if named else Path(folder) / "lakelatch" / "settings.json"
+    return Path(named) if named else user_folder("XDG_CONFIG_HOME", ".config") / "lakelatch" / "settings.json"
 
 
 def _settings() -> Allowed:
@@ -227,6 +226,8 @@ def _parsed(path: Path) -> Allowed:
 
 def _write(more: Allowed) -> None:
     """Add to the settings file, beside other processes that do."""
+    import fcntl  # not on Windows, where no table lies in a folder
+
     path = settings_file()
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -10,21 +10,15 @@ import os
 from pathlib import Path
 from typing import Any
 
+from ..backends.user_folders import user_folder
+
 JOURNAL = "LAKELATCH_JOURNAL"
 """The environment variable that names a journal for every command."""
 
 
 def default_journal() -> Path:
     """Where `write` keeps its journal by default: in the user's state folder."""
-    state = os.environ.get("XDG_STATE_HOME")
-    return (Path(state) if state else _home() / ".local" / "state") / "lakelatch" / "journal.jsonl"
-
-
-def _home() -> Path:
-    try:
-        return Path.home()
-    except RuntimeError:  # a container gives its processes a user id that has no entry anywhere: their home is /
-        return Path("/")
+    return user_folder("XDG_STATE_HOME", ".local/state") / "lakelatch" / "journal.jsonl"
 
 
 def journal_lines(argument: str | None) -> list[Any]:

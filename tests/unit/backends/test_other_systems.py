@@ -12,6 +12,7 @@ import pytest
 
 import lakelatch as ll
 import lakelatch.spark as lake
+from lakelatch.backends.trust import settings_file
 from lakelatch.cli.journals import default_journal
 
 
@@ -24,7 +25,10 @@ def test_a_user_without_a_home_has_the_root_as_home(monkeypatch: pytest.MonkeyPa
     monkeypatch.delenv("HOME", raising=False)
     monkeypatch.delenv("XDG_STATE_HOME", raising=False)
     monkeypatch.setattr(pwd, "getpwuid", nobody)
+    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+    monkeypatch.delenv("LAKELATCH_SETTINGS", raising=False)
     assert default_journal() == Path("/.local/state/lakelatch/journal.jsonl")
+    assert settings_file() == Path("/.config/lakelatch/settings.json")
 
 
 def test_a_system_without_positions_is_refused_by_name(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
