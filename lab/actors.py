@@ -206,8 +206,20 @@ def commit_once(
         deletes: the names of the rows that it marks as deleted.
     """
     rows = _own_rows(request, label)
-    tell_outcome(stage, label, lambda: committer.commit(request), rows, resolves, deletes)
+    tell_outcome(stage, label, lambda: _committed(stage, committer, request), rows, resolves, deletes)
     committer.settle()
+
+
+def _committed(stage: Stage, committer: Committer, request: CommitRequest) -> Receipt:
+    """Commit as a transaction does: files that no snapshot can name are deleted again."""
+    try:
+        return committer.commit(request)
+    except LakelatchError as error:
+        if not error.sent and request.uploads:
+            committer.settle()
+            with suppress(LakelatchError):
+                stage.store.delete_many([upload.key for upload in request.uploads])
+        raise
 
 
 def tell_outcome(

@@ -11,13 +11,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from ..core.errors import LakelatchError
 from ..core.metadata.snapshot import parse_snapshot
-from .keyed import Upsert, serial_order
 from .published import Published, chain, may_remove
 from .reading import Reading, View, look
 from .reading import view as read_view
+from .serial import Op, order_of, values_of
 from .simulated_store import Objects
 from .stage import PATHS, Told, read_only
 
@@ -231,11 +232,16 @@ def _of_keys(view: View, context: Context) -> Iterator[Violation]:
         return
     past = list(chain(context.published, view.snapshot.identity))
     seen = {p.commit: frozenset(q.commit for q in chain(context.published, p.read)) for p in past if p.puts}
-    upserts = tuple(Upsert(p.commit, p.puts, seen[p.commit]) for p in reversed(past) if p.puts)
-    if not serial_order(upserts, frozenset(view.visible)):
+    ops = tuple(Op(p.commit, p.puts, seen[p.commit]) for p in reversed(past) if p.puts)
+    if not _is_serial(ops, frozenset(view.visible)):
         rows = ", ".join(sorted(view.visible))
         yield Violation("H14", f"snapshot {number} ({made.commit}) has rows of no serial order of its commits: {rows}")
     base = context.published.get(made.base)
     if not made.puts and base is not None and base.rows is not None and base.rows != frozenset(view.visible):
         changed = min(base.rows ^ frozenset(view.visible))
         yield Violation("H14", f"snapshot {number} ({made.commit}) is a compaction, and changes {changed}")
+
+
+@lru_cache(maxsize=100_000)
+def _is_serial(ops: tuple[Op, ...], rows: frozenset[str]) -> bool:
+    return order_of(ops, values_of(rows)) is not None

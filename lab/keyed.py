@@ -1,6 +1,6 @@
 """Rows with a primary key, as the lab's actors write them and its readers merge them.
 
-Owns: the names of such rows, `winners`, `serial_order` (may the rows of a table come from its commits, one after the other?).
+Owns: the names of such rows, `winners`.
 Must not know: schedules, faults, which actor wrote what. Source: format/primary-keys §2, §3; H14.
 Invariants: a row's name tells its commit, its key, its number, and whether it deletes; so files are read by their names. Rows are
 merged by the rules of the format alone, never by the code that is under test.
@@ -8,10 +8,9 @@ merged by the rules of the format alone, never by the code that is under test.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import permutations
 
 from ..core import options as opt
 from ..core.metadata.data_file import NO_BUCKETS, DataFile, ManifestEntry
@@ -135,45 +134,3 @@ def unindexed(alive: Iterable[ManifestEntry], hashes: Mapping[int, bytes]) -> tu
         for row in rows_of(entry.file.file_name)
         if hash_of(row.key) not in known.get(entry.bucket, ())
     )
-
-
-@dataclass(frozen=True, slots=True)
-class Upsert:
-    """A commit of rows with keys.
-
-    Attributes:
-        puts: the keys that it writes; those with a minus sign it deletes.
-        after: the commits that had landed when it began.
-    """
-
-    commit: str
-    puts: tuple[str, ...]
-    after: frozenset[str]
-
-
-@lru_cache(maxsize=100_000)
-def serial_order(upserts: Sequence[Upsert], rows: frozenset[str]) -> bool:
-    """Whether the commits, one after the other in some order, give these rows. A commit comes after those that it had seen.
-
-    Args:
-        rows: the visible ones, as `commit~key`.
-
-    >>> a, b = Upsert("A", ("1", "2"), frozenset()), Upsert("B", ("1", "-2"), frozenset())
-    >>> serial_order((a, b), frozenset({"A~1", "A~2"})), serial_order((a, b), frozenset({"A~1"}))
-    (True, False)
-    """
-    for order in permutations(upserts):
-        seen: set[str] = set()
-        state: dict[str, str] = {}
-        for upsert in order:
-            if not upsert.after & {u.commit for u in upserts} <= seen:
-                break
-            seen.add(upsert.commit)
-            for put in upsert.puts:
-                state.pop(put.lstrip("-"), None)
-                if not put.startswith("-"):
-                    state[put] = upsert.commit
-        else:
-            if frozenset(f"{commit}~{key}" for key, commit in state.items()) == rows:
-                return True
-    return False

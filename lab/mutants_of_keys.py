@@ -11,11 +11,13 @@ from typing import Any
 
 from ..coordinator.commit import conflicts, key_order, key_rules, settling
 from ..coordinator.commit.hash_indexes import HashJoin
+from ..core.errors import LakelatchError
 from ..core.metadata.change import owner_of
 from ..core.metadata.data_file import ADD, DELETE, IndexEntry
 from ..core.metadata.folding import live
 from ..table.scan import key_pruning
 from . import scenarios_keys as keys
+from . import scenarios_writers
 from .planting import Mutant
 
 _Rules = key_rules.KeyRules
@@ -107,11 +109,47 @@ def _file_by_file(entries: Any, rules: Any, matches: Any) -> Any:
     return [entry for entry in entries if matches(entry)]
 
 
-def _no_conflict(*arguments: Any) -> None:
+def _no_conflict(*arguments: Any, **more: Any) -> None:
     return None
 
 
+def _without(check: Any) -> tuple[Any, ...]:
+    return tuple(c for c in conflicts.CHECKS if c is not check)
+
+
+def _what_is_gone_does_not_matter(read: Any, changes: Any) -> Any:
+    """A change of rows writes rows again that another job has removed meanwhile."""
+    return _rows_read_changed(replace(read, absent=False), changes)
+
+
+_rows_read_changed = conflicts.rows_read_changed
+
 KEYS: tuple[Mutant, ...] = (
+    Mutant(
+        "an older job under a change of rows",
+        lambda: [(key_order, "_older_than_a_read", _no_conflict)],
+        (keys.changing_keys(0, drops=False),),
+    ),
+    Mutant(
+        "an overwrite keeps changed rows",
+        lambda: [(conflicts, "CHECKS", _without(conflicts.rows_changed_meanwhile))],
+        (keys.changing_keys(0),),
+    ),
+    Mutant(
+        "data is deleted after an unknown outcome",
+        lambda: [(LakelatchError, "sent", False)],
+        (scenarios_writers.writers(2, 1),),
+    ),
+    Mutant(
+        "removed rows come back",
+        lambda: [(settling, "rows_read_changed", _what_is_gone_does_not_matter)],
+        (keys.changing_keys(0),),
+    ),
+    Mutant(
+        "an overwrite hides what stays",
+        lambda: [(key_rules, "before_what_stays", _no_conflict)],
+        (keys.overwriting_keys(0),),
+    ),
     Mutant(
         "writers give the same sequence numbers",
         lambda: [(_Rules, "in_order", _as_written)],

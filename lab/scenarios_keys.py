@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from ..core.metadata.schema import TableSchema
 from .actors import Actor
+from .row_changers import Changer, Replacer
 from .scenario import Scenario
 from .stage import keyed_schema
 from .upserters import Upserter, key_compactor
@@ -118,6 +119,48 @@ def indexing(budget: int, *, writers: int = 2, compactors: int = 2) -> Scenario:
     name, alike = f"indexing one bucket, {writers} + {compactors}", ("C", "D") if compactors == 2 else ()
     schema = keyed_schema(bucket="-1", **VECTORS)
     return _of_keys(name, actors, budget, schema, before=before, alike=alike)
+
+
+def changing_keys(
+    budget: int, *, changers: int = 1, drops: bool = True, keys: tuple[str, ...] = (), strikes: str = ""
+) -> Scenario:
+    """A row is changed beside an older job that upserts it, and beside one that removes all rows.
+
+    Args:
+        changers: how many jobs change the row.
+        drops: whether all rows are removed meanwhile.
+        keys: the rows that take their place.
+        strikes: as for `Scenario`.
+    """
+    jobs = tuple(Actor(name, Changer(("1",), ahead=20 + n)) for n, name in enumerate("MN"[:changers]))
+    actors = (_job("A", "1", "2", ahead=10), *jobs)
+    actors = (*actors, Actor("D", Replacer(keys, ahead=30))) if drops else actors
+    what = f" beside {'an overwrite' if keys else 'a drop'}" if drops else ""
+    what += f", at {strikes.strip()}" if strikes else ""
+    name = f"changing keys, {changers} + 1{what}"
+    given = (("schema/schema-0", keyed_schema().to_json()),)
+    before = (_job("old", "1", "2"),)
+    return Scenario(
+        f"{name}, {budget} faults",
+        actors,
+        budget,
+        schema=keyed_schema(),
+        given=given,
+        before=before,
+        strikes=strikes,
+        lands=frozenset(actor.name for actor in actors if actor.name != "D"),
+    )
+
+
+def overwriting_keys(budget: int) -> Scenario:
+    """An overwrite beside an upsert that began before it."""
+    actors = (_job("A", "1", "3", ahead=10), Actor("D", Replacer(("1", "2"), ahead=30)))
+    schema = keyed_schema()
+    given = (("schema/schema-0", schema.to_json()),)
+    name = f"overwriting keys, {budget} faults"
+    return Scenario(
+        name, actors, budget, schema=schema, given=given, before=(_job("old", "1", "2"),), lands=frozenset({"A"})
+    )
 
 
 def placing(budget: int) -> Scenario:

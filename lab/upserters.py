@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from ..coordinator.commit.message import PendingUpload
-from ..coordinator.commit.request import CommitRequest, KeyedRows, Remarks, Renumbered
+from ..coordinator.commit.request import CommitRequest, KeyedRows, Remarks
 from ..coordinator.history.timeline import Timeline
 from ..core.errors import LakelatchError
 from ..core.metadata.data_file import ADD, DELETE, EMPTY_ROW, SOURCE_COMPACT, IndexEntry, ManifestEntry
@@ -23,6 +23,7 @@ from .actors import Role, commit_once, marks_of, upload
 from .keyed import KeyRow, hash_of, hashes_in, is_keyed, key_file, rows_of, winners
 from .marks import index_file
 from .published import COMMIT, PUTS, READ
+from .row_changers import renumbering
 from .stage import PATHS, Stage
 
 
@@ -65,17 +66,13 @@ class Upserter:
         buckets = stage.schema.bucket if stage.schema.bucket > 0 else -1
         entry = ManifestEntry(ADD, EMPTY_ROW, bucket, buckets, key_file(rows))
 
-        def renumber(old: Sequence[ManifestEntry], above: int, by_clock: bool) -> Renumbered:
-            again = [_renumbered(e, above) for e in old]
-            return Renumbered(tuple(again), tuple(upload(stage, e, label) for e in again))
-
         return CommitRequest(
             kind="APPEND",
             entries=(entry,),
             commit_user=f"user-{stage.name}",
             uploads=(upload(stage, entry, label),),
             read_snapshot=read,
-            keyed=KeyedRows(hashes=hashes, renumber=renumber if self.again else None),
+            keyed=KeyedRows(hashes=hashes, renumber=renumbering(stage, label) if self.again else None),
             remarks=Remarks(
                 "WRITE",
                 properties={COMMIT: label, PUTS: ",".join(self.puts), READ: read.identity if read is not None else ""},
@@ -95,12 +92,6 @@ class Upserter:
         new = b"".join(h for h in hashes if h not in known.get(bucket, ()))
         names = frozenset(e.file.file_name for e in files)
         return bucket, (((EMPTY_ROW, bucket), BucketHashes(b"".join(hashes), new, names)),)
-
-
-def _renumbered(entry: ManifestEntry, above: int) -> ManifestEntry:
-    first = entry.file.min_sequence_number
-    rows = [replace(row, number=above + 1 + row.number - first) for row in rows_of(entry.file.file_name)]
-    return entry._replace(file=key_file(rows))
 
 
 def key_compactor(level: int = 5, *, lookup: bool = False, picks: str = "") -> Role:

@@ -1,0 +1,117 @@
+"""The search for a serial order, and seeded histories that it judges."""
+
+from __future__ import annotations
+
+import os
+import random
+from dataclasses import replace
+from itertools import permutations
+
+import pytest
+
+from lakelatch.lab.histories import run_history
+from lakelatch.lab.mutants_of_keys import KEYS
+from lakelatch.lab.serial import Op, Undecided, closest_before, contradiction, order_of
+
+SEEDS = 2_000 if os.environ.get("LAKELATCH_NIGHTLY") else 40
+
+
+def ops(*said: tuple[str, str] | tuple[str, str, str]) -> list[Op]:
+    return [
+        Op(name, tuple(puts.split()), frozenset(*[after[0].split()] if after else [])) for name, puts, *after in said
+    ]
+
+
+def test_a_change_shows_what_it_has_read() -> None:
+    """Key 1 of A; the change lost what B wrote, in whichever order the two were."""
+    history = ops(("A", "1"), ("B", "1", "A"), ("M", "+1", "A"))
+    assert order_of(history, {"1": "M_B"}) == ("A", "B", "M")
+    assert order_of(history, {"1": "B"}) == ("A", "M", "B")
+    assert order_of(history, {"1": "M_A"}) is None
+
+
+def test_an_order_respects_the_time() -> None:
+    assert order_of(ops(("A", "1"), ("B", "1")), {"1": "A"}) == ("B", "A")
+    assert order_of(ops(("A", "1"), ("B", "1", "A")), {"1": "A"}) is None
+
+
+def test_all_rows_go_at_once() -> None:
+    history = ops(("A", "1 2"), ("D", "* 2", "A"), ("B", "1 3"))
+    assert order_of(history, {"1": "B", "2": "D", "3": "B"}) == ("A", "D", "B")
+    assert order_of(history, {"2": "D"}) == ("A", "B", "D") or order_of(history, {"2": "D"}) == ("B", "A", "D")
+    assert order_of(history, {"1": "B", "2": "D"}) is None, "of B's rows one is there"
+
+
+def test_a_change_of_a_key_that_is_not_there_changes_nothing() -> None:
+    assert order_of(ops(("D", "-1"), ("M", "+1")), {}) == ("D", "M")
+    history = [Op("A", ("1",)), Op("M", ("+1",), found={"1": ""})]
+    assert order_of(history, {"1": "A"}) == ("M", "A")
+    assert order_of(history, {"1": "M_A"}) is None
+
+
+def test_a_rollback_brings_values_back() -> None:
+    history = ops(("A", "1"), ("B", "1", "A"), ("R", "* =1:A", "A B"))
+    assert order_of(history, {"1": "A"}) == ("A", "B", "R")
+
+
+def test_the_search_finds_what_trying_all_orders_finds() -> None:
+    dice, found = random.Random(1), set[bool]()
+    for _ in range(400):
+        history = [
+            Op(name, tuple(dice.choice(("", "", "+", "-")) + key for key in dice.sample("12", dice.choice((1, 2)))))
+            for name in "ABCD"
+        ]
+        names = [op.commit for op in history]
+        later = [frozenset(name for name in names[:n] if dice.random() < 0.3) for n in range(len(names))]
+        history = [replace(op, after=after) for op, after in zip(history, later, strict=True)]
+        outcomes = []
+        for order in permutations(history):
+            if all(o.after <= {p.commit for p in order[:n]} for n, o in enumerate(order)):
+                state: dict[str, str] = {}
+                for o in order:
+                    state = o.on(state) or {}
+                outcomes.append(state)
+        values = dice.choice(outcomes) if dice.random() < 0.5 else {"1": dice.choice("ABCD"), "2": dice.choice("ABCD")}
+        possible = values in outcomes
+        assert (order_of(history, values) is not None) == possible == (not contradiction(history, values))
+        found.add(possible)
+    assert found == {True, False}
+
+
+def test_a_contradiction_is_told_with_as_few_commits_as_it_needs() -> None:
+    others = ops(*((f"X{n}", "2 3", f"X{n - 1}" if n else "") for n in range(30)))
+    lost = ops(("A", "1"), ("B", "1", "A"), ("M", "+1", "A"))
+    told = contradiction([*others[:15], *lost, *others[15:]], {"1": "M_A", "2": "X29", "3": "X29"})
+    assert told.splitlines()[0] == "no serial order of 3 commits leaves 1 = M_A:"
+    assert [line.strip() for line in told.splitlines()[1:]] == ["A: 1", "B: 1, after A", "M: +1, after A"]
+
+
+def test_a_search_without_end_is_given_up() -> None:
+    history = ops(*((f"A{n}", f"{n}") for n in range(24)))
+    with pytest.raises(Undecided):
+        order_of(history, {"0": "nobody"}, most=1_000)
+
+
+def test_only_the_latest_commits_that_had_ended_count() -> None:
+    times = {"A": (0.0, 1.0), "B": (2.0, 3.0), "C": (2.5, 6.0), "D": (4.0, 5.0)}
+    found = closest_before(times)
+    assert found == {"A": frozenset(), "B": frozenset("A"), "C": frozenset("A"), "D": frozenset("B")}
+
+
+def test_seeded_histories_have_a_serial_order() -> None:
+    runs = [run_history(seed) for seed in range(SEEDS)]
+    assert [f"seed {run.seed}: {run.wrong}" for run in runs if run.wrong] == []
+    assert sum(run.undecided for run in runs) <= SEEDS // 100
+    assert sum(run.commits for run in runs) > 5 * SEEDS
+
+
+@pytest.mark.parametrize("name", ["an older job under a change of rows", "removed rows come back"])
+def test_a_planted_bug_shows_in_a_seeded_history(name: str) -> None:
+    (mutant,) = (m for m in KEYS if m.name == name)
+    with mutant.planted():
+        wrong = next((run.wrong for run in map(run_history, range(400)) if run.wrong), "")
+    assert wrong.startswith("no serial order of ")
+
+
+def test_a_seed_replays() -> None:
+    assert run_history(11) == run_history(11)
