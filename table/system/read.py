@@ -130,7 +130,12 @@ def _own_spelling(text: str, table: SystemTable, codec: PartitionCodec) -> str:
         given = {names[0]: text}
     else:
         given = text
-    found = codec.parse_spec(given)
+    try:
+        found = codec.parse_spec(given)
+    except InvalidArgument:
+        if own is partition_spec and text.startswith(f"{names[0]}="):
+            return text  # it is spelled so already: there, a slash in a value is not escaped
+        raise
     if len(found) < len(names):
         raise InvalidArgument(
             f"where: {text!r} names no whole partition",
