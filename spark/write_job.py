@@ -13,6 +13,7 @@ import logging
 import re
 import uuid
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -24,13 +25,21 @@ from ..coordinator.commit.message import CommitMessage
 from ..coordinator.commit.receipt import Receipt
 from ..coordinator.commit.request import Grouping, Isolation
 from ..core import options as opt
-from ..core.errors import ERRORS, InvalidArgument, OutcomeUnknown, StoreUnavailable, TableNotFound
+from ..core.errors import (
+    ERRORS,
+    InvalidArgument,
+    LakelatchError,
+    OutcomeUnknown,
+    StoreUnavailable,
+    TableExists,
+    TableNotFound,
+)
 from ..core.metadata.schema import TableSchema
 from ..core.metadata.snapshot import Snapshot
 from ..core.options import TableOptions
 from ..core.paths import DEFAULT_BRANCH, TablePaths
 from ..table.compaction.inline import compact_written
-from ..table.create import Schema, create_table, open_table
+from ..table.create import Schema, create_table, drop_table, open_table
 from ..table.table import Table
 from ..table.writing.beginning import Beginning
 from ..table.writing.overwrites import overwrite_spec, snapshot_read
@@ -137,7 +146,7 @@ def carry_out(df: Any, asked: Asked) -> Receipt:
     """Write a DataFrame as it was asked; errors as for `write`."""
     asked.check(df)
     fields = spark.StructType([f for f in df.schema.fields if f.name != asked.row_kind])
-    table = _table(fields, asked)
+    table, is_new = _table(fields, asked)
     if asked.evolve:
         case = tells_case(df.sparkSession)
         reopened = partial(open_table, asked.url, branch=asked.branch, storage_options=asked.storage_options)
@@ -160,10 +169,22 @@ def carry_out(df: Any, asked: Asked) -> Receipt:
         query=asked.query,
     )
     with transaction as tx:
-        messages = [] if tx.replayed else _fill(tx, table, df, asked)
+        try:
+            messages = [] if tx.replayed else _fill(tx, table, df, asked)
+        except BaseException:
+            if is_new:
+                _take_back(table, asked.storage_options)
+            raise
     if table.schema.primary_keys and messages and not tx.receipt.replayed:
         _compact(table, messages, df.sparkSession)
     return tx.receipt
+
+
+def _take_back(table: Table, storage_options: Mapping[str, Any] | None) -> None:
+    """Remove a table that this call has made for rows that it could not write, unless others have used it since."""
+    with suppress(LakelatchError):
+        if all(info.key.startswith("schema/") for info in table.store.list("")):
+            drop_table(table.url, storage_options=storage_options)
 
 
 def _compact(table: Table, messages: Sequence[CommitMessage], session: Any) -> None:
@@ -210,10 +231,10 @@ def _replaced(table: Table, df: Any, read_snapshot: int | None) -> Snapshot | No
     return None if number == 0 else snapshot_read(table.timeline, number)
 
 
-def _table(fields: spark.StructType, asked: Asked) -> Table:
-    """The table, which is created if it does not exist and the arguments say how."""
+def _table(fields: spark.StructType, asked: Asked) -> tuple[Table, bool]:
+    """The table, which is created if it does not exist and the arguments say how; and whether this call created it."""
     partition_by, primary_key, options = asked.partition_by, asked.primary_key, asked.options
-    made = None
+    made, is_new = None, False
     try:
         table = open_table(asked.url, branch=asked.branch, storage_options=asked.storage_options)
     except TableNotFound as error:
@@ -223,19 +244,24 @@ def _table(fields: spark.StructType, asked: Asked) -> Table:
         if primary_key:
             number = TableOptions({str(k): str(v) for k, v in (options or {}).items()}).get(opt.BUCKET)
             check_buckets(number, _names(primary_key), _names(partition_by or ()))
-        made = table = create_table(
+        create = partial(
+            create_table,
             asked.url,
             Schema(from_spark_schema(fields)),
             partition_by=partition_by or (),
             primary_key=primary_key or (),
             options=options,
             allow_unknown=asked.allow_unknown,
-            exist_ok=True,  # two writers may create it at once; the keys of the winner are checked below
             storage_options=asked.storage_options,
         )
+        try:
+            made, is_new = create(), True
+        except TableExists:  # two writers may create it at once; the keys of the winner are checked below
+            made = create(exist_ok=True)
+        table = made
     _check_keys("partition_by", partition_by, table.schema.partition_keys, made is not None)
     _check_keys("primary_key", primary_key, table.schema.primary_keys, made is not None)
-    return table
+    return table, is_new
 
 
 def _check_keys(name: str, wanted: Sequence[str] | str | None, keys: tuple[str, ...], made: bool) -> None:
