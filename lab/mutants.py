@@ -42,6 +42,7 @@ from .mutants_of_keys import KEYS
 from .mutants_of_merges import MERGES
 from .planting import Kill, Mutant, Patch
 from .simulated_store import SimulatedStore
+from .undoers import UNDOS
 
 __all__ = ["MUTANTS", "Kill", "Mutant", "hunt_all", "kill_table"]
 
@@ -342,6 +343,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *KEYS,
     *MERGES,
     *GROUPS,
+    *UNDOS,
 )
 
 

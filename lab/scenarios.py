@@ -90,6 +90,7 @@ from .scenarios_writers import (
     with_foreign,
     writers,
 )
+from .undoers import DAILY_UNDOS, NIGHTLY_UNDOS
 
 DAILY: tuple[Scenario, ...] = (
     followed_while_expiring(0),
@@ -123,6 +124,7 @@ DAILY: tuple[Scenario, ...] = (
     restarted(1),
     gaps(1),
     gaps_that_ride(1),
+    *DAILY_UNDOS,
     twins(1),
     resolving(2),
     recovered(1),
@@ -199,6 +201,7 @@ DAILY: tuple[Scenario, ...] = (
 )
 
 NIGHTLY: tuple[Scenario, ...] = (
+    *NIGHTLY_UNDOS,
     followed_while_expiring(1),
     followed_while_rolled_back(1),
     consumed_while_expiring(1),
