@@ -1,7 +1,7 @@
 """Undo beside commits that ride: who takes one of several commits in a snapshot back, in which worlds, and with which bugs.
 
-Owns: the role `undoer`, its scenarios `DAILY_UNDOS` and `NIGHTLY_UNDOS`, and the planted bugs `UNDOS`. Must not know: how scenarios are explored.
-Source: decisions 62, 71, 85.
+Owns: the role `undoer`, its scenarios `DAILY_UNDOS` and `NIGHTLY_UNDOS`, and the planted bugs `UNDOS`. Must not know: how
+scenarios are explored. Source: decisions 62, 71, 85.
 """
 
 from __future__ import annotations
