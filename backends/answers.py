@@ -40,6 +40,9 @@ REPEATABLE = frozenset({Answer.CONFLICT, Answer.BUSY, Answer.NO_ANSWER, Answer.B
 REPEATABLE_CREATE = frozenset({Answer.CONFLICT, Answer.BUSY, Answer.BROKEN_OFF})
 """A create is sent again with the same bytes after these answers (H4), but not after silence: then it is read back."""
 
+BUSY = frozenset({Answer.BUSY})
+"""The store asks for patience: it is asked again for minutes."""
+
 APPLIED_NOTHING = frozenset(
     {
         Answer.NOT_SENT,
@@ -61,11 +64,13 @@ class Facts:
         status: the HTTP status, if there was an answer.
         code: the store's own error code, if it gave one.
         types: the class names of the error and of its causes, outermost first.
+        retry_after_s: how long the store asks to wait before the request is sent again.
     """
 
     status: int | None
     code: str | None
     types: tuple[str, ...]
+    retry_after_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,13 +145,15 @@ def facts_of(error: BaseException, carriers: Mapping[str, tuple[str, str]]) -> F
     status: int | None = None
     code: str | None = None
     types: list[str] = []
+    told_s = 0.0
     for link in chain(error):
         names = [kind.__name__ for kind in type(link).__mro__ if kind not in (object, BaseException, Exception)]
         types.extend(names)
         found_status, found_code = _answered(link, names, carriers)
         status = status if found_status is None else found_status
         code = code if found_code is None else found_code
-    return Facts(status, code, tuple(types))
+        told_s = max(told_s, _told_s(link))
+    return Facts(status, code, tuple(types), told_s)
 
 
 def create_outcome(answer: Answer, reason: str, earlier_send: bool) -> AlreadyThere | Unknown | None:
@@ -180,6 +187,19 @@ def chain(error: BaseException) -> Iterator[BaseException]:
             return
         yield link
         link = link.__cause__ or (None if link.__suppress_context__ else link.__context__)
+
+
+def _told_s(error: BaseException) -> float:
+    """The seconds of the header `Retry-After`, where the client shows the headers of an answer; a date there counts as none."""
+    response = getattr(error, "response", None)
+    if isinstance(response, Mapping):
+        headers = response.get("ResponseMetadata", {}).get("HTTPHeaders")
+    else:
+        headers = getattr(response, "headers", None) or getattr(error, "headers", None)
+    if not isinstance(headers, Mapping):
+        return 0.0
+    said = next((str(value) for name, value in headers.items() if str(name).lower() == "retry-after"), "")
+    return float(said) if said.isdecimal() else 0.0
 
 
 def _answered(

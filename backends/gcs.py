@@ -161,6 +161,7 @@ class _Refused(Exception):
         super().__init__(f"{status} {reason}: {message}" if message else f"{status} {reason}")
         self.status = status
         self.reason = reason
+        self.headers: dict[str, str] = {}
 
 
 class _NoCredentials(Exception):
@@ -191,7 +192,9 @@ async def _ask(
     async with session.request(method, url, headers=signed, data=data, timeout=limits, allow_redirects=False) as answer:
         body = bytes(await answer.read())
         if answer.status >= 300:
-            raise _refusal(answer.status, body, is_about_bucket=method == "POST" or place.endswith("/o"))
+            refusal = _refusal(answer.status, body, is_about_bucket=method == "POST" or place.endswith("/o"))
+            refusal.headers = dict(answer.headers)
+            raise refusal
         return answer.headers, body
 
 

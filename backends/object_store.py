@@ -14,19 +14,18 @@ import contextlib
 import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from datetime import datetime
 from typing import Any, NoReturn, TypeVar, cast
 
-import tenacity
-
 from ..core.errors import InvalidArgument, LakelatchError, StoreUnavailable, UnsafeBackend
-from .answers import APPLIED_NOTHING, REPEATABLE, REPEATABLE_CREATE, Answer, chain, create_outcome
+from .answers import APPLIED_NOTHING, BUSY, REPEATABLE, REPEATABLE_CREATE, Answer, chain, create_outcome, facts_of
 from .carrier import ChoosesTransport
 from .deadline import left_s
 from .files import RangeInput, checked_range
 from .keys import join, key_defect, safe_key, safe_prefix
 from .object_folders import ObjectFolders
+from .patience import BUSY_SECONDS, Patience
 from .refusals import DeletionRefused
 from .renewal import Lease
 from .storage_options import StorageOptions
@@ -62,32 +61,6 @@ _KEPT = frozenset({Answer.DENIED, Answer.EXISTS, Answer.CONFLICT})
 _READS = ("read", "look at", "list")
 
 
-@dataclass(frozen=True, slots=True)
-class Patience:
-    """The limits on the duration and the number of sends of one request.
-
-    Attributes:
-        deadline_seconds: the deadline of a request without a body; option `request_timeout`.
-        sends: the most sends, the first one included.
-        first_wait_seconds: the upper bound of the first random wait. It doubles up to `longest_wait_seconds`.
-    """
-
-    deadline_seconds: float = 30.0
-    sends: int = 8
-    first_wait_seconds: float = 0.1
-    longest_wait_seconds: float = 5.0
-
-    def retrying(self, again: Callable[[BaseException], bool], within: float = float("inf")) -> tenacity.Retrying:
-        """The retry policy: full jitter, bounded in sends and in seconds. The last error is raised unchanged."""
-        return tenacity.Retrying(
-            stop=tenacity.stop_any(tenacity.stop_after_attempt(self.sends), tenacity.stop_before_delay(within)),
-            wait=tenacity.wait_random_exponential(self.first_wait_seconds, self.longest_wait_seconds),
-            # tenacity also asks about an interrupt, which is not an answer and ends the request (H23)
-            retry=tenacity.retry_if_exception(lambda error: isinstance(error, Exception) and again(error)),
-            reraise=True,
-        )
-
-
 class FsspecStore(ChoosesTransport, ObjectFolders, ABC):
     """A store over an asynchronous fsspec file system.
 
@@ -108,9 +81,9 @@ class FsspecStore(ChoosesTransport, ObjectFolders, ABC):
         self, url: str, storage_options: Mapping[str, Any] | None = None, patience: Patience | None = None
     ) -> None:
         given = StorageOptions(storage_options)
-        patience = patience or Patience()
+        patience = patience or Patience(busy_seconds=BUSY_SECONDS)
         deadline = given.seconds("request_timeout", patience.deadline_seconds)
-        self._patience = Patience(deadline, patience.sends, patience.first_wait_seconds, patience.longest_wait_seconds)
+        self._patience = replace(patience, deadline_seconds=deadline)
         self._url = url
         self._given = given
         self._options = given.without(*OWN_OPTIONS)
@@ -206,7 +179,7 @@ class FsspecStore(ChoosesTransport, ObjectFolders, ABC):
         return self._url
 
     def get(self, key: str) -> bytes:
-        seconds = self._patience.deadline_seconds * 4  # the size is not known
+        seconds = self._patience.deadline_seconds * 2  # the size is not known
         return self._request("read", key, seconds, self._read, self._path(key))
 
     def get_range(self, key: str, start: int, end: int) -> bytes:
@@ -242,7 +215,7 @@ class FsspecStore(ChoosesTransport, ObjectFolders, ABC):
         try:
             # Also bounded in time: the longer a create retries, the older are the facts behind its bytes (H6).
             within = min(seconds, left_s())
-            self._patience.retrying(lambda error: self._is(error, REPEATABLE_CREATE), within=within)(send)
+            self._retrying(REPEATABLE_CREATE, within)(send)
         except LakelatchError:  # no connection could be made, so nothing was sent
             raise
         except Exception as error:
@@ -385,8 +358,7 @@ class FsspecStore(ChoosesTransport, ObjectFolders, ABC):
             StoreUnavailable: the message names the store, the key and the next step, without secrets (H19).
         """
         try:
-            retrying = self._patience.retrying(lambda error: self._is(error, REPEATABLE), within=left_s())
-            return cast("T", retrying(self._bounded, seconds, call, *args))
+            return cast("T", self._retrying(REPEATABLE, left_s())(self._bounded, seconds, call, *args))
         except LakelatchError:
             raise
         except Exception as error:
@@ -398,6 +370,16 @@ class FsspecStore(ChoosesTransport, ObjectFolders, ABC):
             if answer is Answer.PAST_END and action in _READS:
                 raise _PastEnd from None
             self._fail(action, key, answer, error)
+
+    def _retrying(self, answers: frozenset[Answer], within: float) -> Any:
+        """Repeats a request after these answers, for as long as this store is patient."""
+        return self._patience.retrying(
+            lambda error: self._is(error, answers),
+            within,
+            busy=lambda error: self._is(error, BUSY),
+            told_s=lambda error: facts_of(error, self.carriers).retry_after_s,
+            silent=lambda error: "TimeoutError" in facts_of(error, {}).types,
+        )
 
     def _line(self, answer: Answer, error: BaseException) -> str:
         text = " ".join(str(error).split()) or type(error).__name__

@@ -15,7 +15,8 @@ from typing import Any, TypeAlias, TypeVar
 import tenacity
 
 from ..backends.answers import COMMON_STATUSES, Answer, AnswerTable
-from ..backends.object_store import FsspecStore, Patience
+from ..backends.object_store import FsspecStore
+from ..backends.patience import Asks, Patience
 from ..backends.store import Capabilities
 from ..backends.upload import Multipart
 from ..coordinator.surroundings import Surroundings
@@ -284,7 +285,7 @@ class _VirtualPatience(Patience):
     def bind(self, around: Surroundings) -> None:
         object.__setattr__(self, "around", around)
 
-    def retrying(self, again: Callable[[BaseException], bool], within: float = float("inf")) -> Any:
+    def retrying(self, again: Asks, within: float = float("inf"), *about: Any, **more: Any) -> Any:
         return lambda call, *args: self._sent(again, within, call, *args)
 
     def _sent(self, again: Callable[[BaseException], bool], within: float, call: Callable[..., T], *args: Any) -> T:

@@ -8,7 +8,8 @@ from typing import Any
 import fsspec.asyn
 
 from lakelatch.backends.answers import Answer, AnswerTable
-from lakelatch.backends.object_store import FsspecStore, Patience, bucket_root
+from lakelatch.backends.object_store import FsspecStore, bucket_root
+from lakelatch.backends.patience import Patience
 from lakelatch.backends.store import Capabilities
 from lakelatch.backends.upload import Multipart
 

@@ -17,7 +17,8 @@ from lakelatch.backends.gcs import GcsStore
 from lakelatch.backends.local import LocalStore
 from lakelatch.backends.memory import MemoryStore
 from lakelatch.backends.metered import MeteredStore
-from lakelatch.backends.object_store import FsspecStore, Patience
+from lakelatch.backends.object_store import FsspecStore
+from lakelatch.backends.patience import Patience
 from lakelatch.backends.registry import open_store
 from lakelatch.backends.s3 import S3Store
 from lakelatch.lab.contract import NIGHTLY, Stores

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from lakelatch.backends.object_store import Patience
+from lakelatch.backends.patience import Patience
 from lakelatch.backends.store import AlreadyThere, Created, ObjectNotFound, Unknown
 from lakelatch.core.errors import StoreUnavailable, UnsafeBackend
 

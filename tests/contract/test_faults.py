@@ -12,7 +12,8 @@ import pytest
 from report import not_here
 from servers import AzureServer, FaultProxy, s3_server
 
-from lakelatch.backends.object_store import FsspecStore, Patience
+from lakelatch.backends.object_store import FsspecStore
+from lakelatch.backends.patience import Patience
 from lakelatch.backends.probe import ProbedStores, probe
 from lakelatch.backends.registry import open_store
 from lakelatch.backends.s3 import S3Store

@@ -20,12 +20,12 @@ from lakelatch.backends.object_store import (
     CREATE_LIMIT_BYTES,
     NEXT_STEPS,
     SLOWEST_BYTES_PER_SECOND,
-    Patience,
     bucket_root,
     known_options,
     modified_ms,
     shared_filesystem,
 )
+from lakelatch.backends.patience import Patience
 from lakelatch.backends.refusals import DeletionRefused
 from lakelatch.backends.storage_options import StorageOptions
 from lakelatch.backends.store import AlreadyThere, Created, ObjectInfo, ObjectNotFound, Unknown

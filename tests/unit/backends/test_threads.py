@@ -16,7 +16,7 @@ import pytest
 
 from lakelatch.backends import threads
 from lakelatch.backends.deadline import answered_within, left_s
-from lakelatch.backends.object_store import Patience
+from lakelatch.backends.patience import Patience
 from lakelatch.backends.threads import LoopThreads, PerProcess, Threads, _Living, forked_lock, this_process
 from lakelatch.core.errors import InvalidArgument
 from lakelatch.table.reading.read_ahead import in_order
