@@ -73,6 +73,8 @@ class GcsStore(FsspecStore):
 
     delete_page = _BATCH
     carriers = GCS_ANSWERS.carriers
+    rewrite_seconds = 1.0
+    """GCS takes one write of a name in this time, and refuses others."""
 
     @property
     def capabilities(self) -> Capabilities:

@@ -14,7 +14,7 @@ from ..backends.store import ObjectNotFound
 from ..coordinator.maintenance.consumers import PREFIX
 from ..core.errors import InvalidArgument, LakelatchError
 from ..core.metadata.snapshot import Snapshot
-from ..table.following.consumer import mover, start_of_consumer
+from ..table.following.consumer import Mover, start_of_consumer
 from ..table.following.position import Position
 from ..table.following.ranges import Limits, Ranges
 from ..table.following.reader import Follower
@@ -82,7 +82,7 @@ def stream(name: str, batches: int) -> Role:
                         return
                     stage.store.put(f"{CHECKPOINTS}{name}/offsets-{number}", str(end).encode())
                     if number:
-                        mover(timeline, name)(at)
+                        Mover(timeline, name)(at)
                 read = [Position.of(s) for window in ranges.between(at, end) for s in window.snapshots]
                 stage.tell(Told(name, TOOK, " ".join(map(str, (f"#{number}", *read))), None, ()))
                 stage.store.put(f"{CHECKPOINTS}{name}/landed-{number}", b"")

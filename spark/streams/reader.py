@@ -24,7 +24,7 @@ from ...core.metadata.snapshot import Snapshot
 from ...table.changelog.key_changes import check_mode
 from ...table.changelog.reading import DESCRIPTION_FIELDS, ROW_KIND, SNAPSHOT_ID
 from ...table.changelog.steps import ChangeStep
-from ...table.following.consumer import mover, start_of_consumer
+from ...table.following.consumer import Mover, start_of_consumer
 from ...table.following.position import Position
 from ...table.following.ranges import Ranges
 from ...table.following.reader import batch_of
@@ -151,7 +151,7 @@ class TableStreamReader(Carried, DataSourceStreamReader, _AvailableNow):  # type
         consumer = self._options.stream.consumer
         if consumer is not None:
             with one_sentence():
-                mover(self._ranges().timeline, consumer)(Position.from_json(end))
+                Mover(self._ranges().timeline, consumer)(Position.from_json(end))
 
     def stop(self) -> None:
         """Called when the stream ends."""

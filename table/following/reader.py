@@ -10,8 +10,9 @@ snapshots, without a gap. A consumer is moved past a batch only when the batch i
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -102,6 +103,7 @@ class Follower:
         poll_s: seconds between two looks for a new snapshot.
         wait_s: end after so many seconds without a new snapshot: 0 at the newest snapshot, None never.
         acknowledged: called with the position after each batch that was acknowledged.
+        settled: called where the follower pauses, ends, or is asked to acknowledge a batch.
 
     Attributes:
         position: the position after the newest batch that was acknowledged.
@@ -121,6 +123,7 @@ class Follower:
         poll_s: float = 1.0,
         wait_s: float | None = None,
         acknowledged: Progressed | None = None,
+        settled: Callable[[], object] | None = None,
     ) -> None:
         if mode == "diff":
             raise InvalidArgument(
@@ -133,6 +136,8 @@ class Follower:
         self._columns = None if columns is None else list(columns)
         self._where, self._overwrites = where, overwrites
         self._poll_s, self._wait_s, self._tell = poll_s, wait_s, acknowledged
+        self._settle = settled or (lambda: None)
+        weakref.finalize(self, _quietly, self._settle)  # a loop that was left, or the end of the process
         self.schema = changes_schema(schema, columns)
         self.position, self.newest = position, position.snapshot_id
         self._given = position
@@ -155,6 +160,11 @@ class Follower:
     def close(self) -> None:
         """Stop. The last batch is not acknowledged by this."""
         self._batches.close()
+        self._settle()
+
+    def _acknowledge_now(self, position: Position) -> None:
+        self._acknowledge(position)
+        self._settle()
 
     def _acknowledge(self, position: Position) -> None:
         if position.next_snapshot > self.position.next_snapshot or (self.position.whole and not position.whole):
@@ -175,6 +185,8 @@ class Follower:
                     yield batch
             self._given = position
             self._acknowledge(position)  # snapshots that changed no row need no batch
+            if not window.snapshots:
+                self._settle()
             if window.snapshots:
                 idle_since = MACHINE.monotonic_s()
             elif self._wait_s is not None and MACHINE.monotonic_s() - idle_since >= self._wait_s:
@@ -206,7 +218,7 @@ class Follower:
         if not steps:
             return None
         report_batch(batch_of("follow", timeline, found.id, self.newest, 1, steps))
-        return ChangeBatch(found, part.whole, opened, self.schema, self._acknowledge)
+        return ChangeBatch(found, part.whole, opened, self.schema, self._acknowledge_now)
 
     @contextmanager
     def _told_if_expired(self, part: Window) -> Iterator[None]:
@@ -230,6 +242,11 @@ class Follower:
             if expires_below(self._timeline) > snapshot_id or self._timeline.find(snapshot_id) is None:
                 return True
         return False
+
+
+def _quietly(settle: Callable[[], object]) -> None:
+    with suppress(Exception):
+        settle()
 
 
 def batch_of(

@@ -103,6 +103,7 @@ class Streams(OpenTable):
             poll_s=poll,
             wait_s=wait,
             acknowledged=told,
+            settled=None if told is None else told.settle,
         )
 
     def apply_changes(
