@@ -22,6 +22,7 @@ from ..changelog.reading import ChangeReader, plan_changes
 from ..changelog.steps import ChangeStep
 from ..changelog.window import Window
 from .ahead import MOST_SNAPSHOTS, check_columns, rolled_back, window_after
+from .newest import Newest
 from .position import Position
 from .start import expired, oldest_told
 
@@ -78,13 +79,13 @@ class Ranges:
         self._initial: Position | None = None
         self._first = False
         self._at: Position | None = None
-        self._newest: Snapshot | None = None
+        self._newest = Newest(timeline)
         self._target: Snapshot | None = None
 
     @property
     def newest_id(self) -> int:
         """The newest snapshot that was seen; 0 for none."""
-        return 0 if self._newest is None else self._newest.id
+        return 0 if self._newest.snapshot is None else self._newest.snapshot.id
 
     def initial(self) -> Position:
         """Where a new stream begins; the same answer each time."""
@@ -106,11 +107,11 @@ class Ranges:
         Raises:
             InvalidArgument: the table was rolled back, or what a limit must count has expired.
         """
-        newest = self._target if self._target is not None else self._look()
+        newest = self._target if self._target is not None else self._newest.glance()
         at = start if start is not None else self._at
         if at is None:
             at = self.initial()
-            newest = newest if newest is not None and newest.id >= at.snapshot_id else self._newest
+            newest = newest if newest is not None and newest.id >= at.snapshot_id else self._newest.snapshot
         if self._first and at == self._initial:
             self._first = False
             if self._from_newest:
@@ -171,8 +172,7 @@ class Ranges:
             yield steps, reader
 
     def _look(self) -> Snapshot | None:
-        self._newest = self.timeline.latest(self._newest)
-        return self._newest
+        return self._newest.look()
 
     def _limited(self, at: Position, newest: Snapshot) -> Position:
         """The last snapshot after a position that is within the limits; always at least one, or the state."""

@@ -37,6 +37,7 @@ from ..changelog.window import Window
 from ..reading.arrow import LOCAL_READ_THREADS, READ_THREADS, gathered
 from ..reading.read_ahead import in_order
 from .ahead import check_columns, window_after
+from .newest import Newest
 from .position import Position
 from .start import expired, oldest_told
 
@@ -173,7 +174,8 @@ class Follower:
                 self._tell(position)
 
     def _all(self) -> Generator[ChangeBatch, None, None]:
-        position, newest = self._given, self._timeline.latest()
+        position, looked = self._given, Newest(self._timeline)
+        newest = looked.look()
         idle_since = MACHINE.monotonic_s()
         while True:
             self.newest = 0 if newest is None else newest.id
@@ -194,7 +196,7 @@ class Follower:
             else:
                 MACHINE.sleep(self._poll_s)
             if position.snapshot_id >= self.newest:
-                newest = self._timeline.latest(newest)
+                newest = looked.glance()
 
     def _batch(self, part: Window, position: Position) -> ChangeBatch | None:
         """The batch of one snapshot; None if it surely changed no row."""
