@@ -57,7 +57,7 @@ def deadlines(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
 
 def test_each_request_has_its_deadline(store: PlannedStore, fs: FileSystem, deadlines: list[float]) -> None:
-    """A deadline grows with the bytes that are sent or requested. A read of unknown size has four times the base deadline."""
+    """A deadline grows with the bytes that are sent or requested. A read of unknown size has twice the base deadline."""
     data = b"x" * SLOWEST_BYTES_PER_SECOND
     store.put("a", data)
     store.put_if_absent("b", data)
@@ -66,7 +66,7 @@ def test_each_request_has_its_deadline(store: PlannedStore, fs: FileSystem, dead
     store.head("a")
     list(store.list(""))
     store.delete_many(["a"])
-    assert deadlines == [8.0, 8.0, 28.0, 9.0, 7.0, 7.0, 7.0]
+    assert deadlines == [8.0, 8.0, 14.0, 9.0, 7.0, 7.0, 7.0]
 
 
 def test_the_callers_deadline_is_kept(store: PlannedStore, fs: FileSystem, deadlines: list[float]) -> None:
