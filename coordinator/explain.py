@@ -49,7 +49,10 @@ def explain(timeline: Timeline, snapshot: Snapshot, asked: Carried | None = None
 
 
 def _moment(time_ms: int) -> str:
-    return datetime.fromtimestamp(time_ms / 1000, timezone.utc).isoformat(timespec="milliseconds")
+    try:
+        return datetime.fromtimestamp(time_ms / 1000, timezone.utc).isoformat(timespec="milliseconds")
+    except (ValueError, OverflowError, OSError):  # a time that Python cannot hold
+        return f"{time_ms} ms"
 
 
 def _base_line(timeline: Timeline, snapshot: Snapshot) -> str:

@@ -20,15 +20,15 @@ from typing import Any
 from pyspark.sql import types as spark
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
-from ..backends.elsewhere import delete_located
 from ..coordinator.commit.committer import new_commit_user
 from ..coordinator.commit.message import CommitMessage
-from ..core.errors import InvalidArgument, OutcomeUnknown, StoreUnavailable
+from ..core.errors import InvalidArgument, OutcomeUnknown
 from ..core.metadata.snapshot import Snapshot
 from ..table.table import Table
 from ..table.writing.beginning import Beginning
 from ..table.writing.overwrites import overwrite_spec, snapshot_read
 from ..table.writing.transaction import Transaction, check_identity
+from ..table.writing.unfinished import discard
 from ..table.writing.writer import keys_of
 from .columns import Columns, match_columns
 from .evolving import with_new_columns
@@ -154,10 +154,9 @@ class TableSourceWriter(Carried, DataSourceArrowWriter):
         identifier = self._options.identifier
         if self._landed(table) if identifier is None else may_have_landed(table, self._user, identifier):
             return
-        try:
-            delete_located(table.store, keys_of(table.schema, _messages(messages)))
-        except StoreUnavailable as error:
-            _LOG.warning("files of job %s could not be deleted: %s", self._task.job, error)
+        left = discard(table.store, keys_of(table.schema, _messages(messages)))
+        if left:
+            _LOG.warning("files of job %s could not be deleted: %s", self._task.job, ", ".join(left))
 
     def _landed(self, table: Table) -> bool:
         """Is there a snapshot of this write, or may there have been one that expired?"""

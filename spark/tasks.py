@@ -11,16 +11,14 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
 
-from ..backends.elsewhere import delete_located
 from ..backends.store import Store
 from ..coordinator.commit.message import CommitMessage
-from ..core.errors import InvalidArgument, LakelatchError, StoreUnavailable
+from ..core.errors import InvalidArgument, LakelatchError
 from ..core.metadata.schema import TableSchema
 from ..core.rows.types import AtomicType, Field
 from ..core.rows.values import MILLIS_PER_DAY
@@ -31,6 +29,7 @@ from ..table.rowlevel.file_change import FileChange, FileChanger
 from ..table.scan.split import Split
 from ..table.writing.overwrites import with_partition
 from ..table.writing.placement import bucket_function
+from ..table.writing.unfinished import discard
 from ..table.writing.writer import TableWriter, keys_of
 from .rows.dynamic import DynamicPlan
 from .rows.numbering import Numbering
@@ -160,9 +159,8 @@ class RewriteTask:
         messages: list[CommitMessage] = []
         try:
             messages.extend(self.rewriter.rewrite(group, f"{name}-{i}") for i, group in enumerate(groups))
-        except BaseException:
-            with suppress(StoreUnavailable):
-                delete_located(self.store, keys_of(self.schema, messages))
+        except BaseException as error:
+            discard(self.store, keys_of(self.schema, messages), error)
             raise
         yield pa.record_batch({"message": pa.array([pickle.dumps(m) for m in messages], pa.binary())})
 
@@ -194,9 +192,8 @@ class ChangeTask:
         changes: list[FileChange] = []
         try:
             changes.extend(self.changer.change(file, f"{name}-{i}") for i, file in enumerate(files))
-        except BaseException:
-            with suppress(StoreUnavailable):
-                delete_located(self.store, [key for change in changes for key in change.written])
+        except BaseException as error:
+            discard(self.store, [key for change in changes for key in change.written], error)
             raise
         yield pa.record_batch({"message": pa.array([pickle.dumps(c) for c in changes], pa.binary())})
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import logging
 import re
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -20,7 +20,8 @@ from typing import Any
 
 from pyspark.sql import types as spark
 
-from ..backends.store import Store
+from ..backends.elsewhere import store_elsewhere
+from ..backends.store import ObjectInfo, Store
 from ..coordinator.commit.message import CommitMessage
 from ..coordinator.commit.receipt import Receipt
 from ..coordinator.commit.request import Grouping, Isolation
@@ -30,10 +31,10 @@ from ..core.errors import (
     InvalidArgument,
     LakelatchError,
     OutcomeUnknown,
-    StoreUnavailable,
     TableExists,
     TableNotFound,
 )
+from ..core.external_paths import ExternalPaths
 from ..core.metadata.schema import TableSchema
 from ..core.metadata.snapshot import Snapshot
 from ..core.options import TableOptions
@@ -45,6 +46,7 @@ from ..table.writing.beginning import Beginning
 from ..table.writing.overwrites import overwrite_spec, snapshot_read
 from ..table.writing.placement import UNAWARE_BUCKET
 from ..table.writing.transaction import Transaction
+from ..table.writing.unfinished import discard
 from .asked import Asked, Cluster, Mode
 from .batch_size import large_batches
 from .columns import match_columns
@@ -293,12 +295,23 @@ def _remove_job(store: Store, schema: TableSchema, job: str) -> list[str]:
     """Delete the job's data files, which no commit names yet. Returns those that cannot be deleted."""
     found: list[str] = []
     try:
-        found = [info.key for info in store.list(_data_folder(schema)) if f"{job}-" in info.key.rpartition("/")[2]]
-        store.delete_many(found)
-    except StoreUnavailable as error:
-        _LOG.warning("files of job %s could not be deleted: %s", job, error)
-        return found or [f"{_data_folder(schema)}**/*{job}-*"]
-    return []
+        for folder, place in _places(store, schema):
+            found += [f"{folder}{info.key}" for info in place if f"{job}-" in info.key.rpartition("/")[2]]
+    except LakelatchError as error:
+        _LOG.warning("files of job %s could not be listed: %s", job, error)
+        return [*discard(store, found), f"{_data_folder(schema)}**/*{job}-*"]
+    left = discard(store, found)
+    if left:
+        _LOG.warning("files of job %s could not be deleted: %s", job, ", ".join(left))
+    return left
+
+
+def _places(store: Store, schema: TableSchema) -> Iterator[tuple[str, Iterable[ObjectInfo]]]:
+    """Where data files of the table may be: what comes before each key, and a listing."""
+    yield "", store.list(_data_folder(schema))
+    outside = ExternalPaths.of(schema.options)
+    for root in outside.roots if outside is not None else ():
+        yield f"{root}/", store_elsewhere(store, root).list("")
 
 
 def _data_folder(schema: TableSchema) -> str:

@@ -10,19 +10,17 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from ..backends.elsewhere import delete_located
 from ..backends.store import Store
 from ..coordinator.commit.message import CommitMessage
 from ..coordinator.history.timeline import Timeline
 from ..core import options as opt
-from ..core.errors import InvalidArgument, StoreUnavailable, TableCorrupt, Unsupported
+from ..core.errors import InvalidArgument, TableCorrupt, Unsupported
 from ..core.metadata.schema import ROW_ID, TableSchema
 from ..core.metadata.snapshot import Snapshot
 from ..core.paths import TablePaths
@@ -38,6 +36,7 @@ from .scan.plan import plan_scan
 from .scan.row_runs import first_row, row_count
 from .scan.split import Split
 from .writing.data_writer import DataFileWriter, FileSettings
+from .writing.unfinished import discard
 from .writing.writer import check_writable
 
 _ONE_FILE = 1 << 62
@@ -92,9 +91,8 @@ def updated_columns(
     work = _Updates(store, timeline, schema, tuple(fields))
     try:
         return list(work.messages(_runs(timeline, schema, snapshot), ids, values, order))
-    except BaseException:
-        with suppress(StoreUnavailable):  # the files become orphans; the first error is reported
-            delete_located(store, work.written)
+    except BaseException as error:
+        discard(store, work.written, error)
         raise
 
 

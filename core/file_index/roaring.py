@@ -13,7 +13,7 @@ import struct
 from typing import Any
 
 import numpy as np
-from pyroaring import BitMap
+from pyroaring import BitMap, BitMap64
 
 from .block import Block
 
@@ -22,6 +22,7 @@ _MOST_CONTAINERS = 1 << 16
 _NO_OFFSETS_BELOW = 4
 _ARRAY_LIMIT = 4096
 _BITSET_BYTES = 8192
+_COUNT_BYTES, _HIGH_BYTES = 8, 4
 
 
 def bitmap_of(positions: Any) -> BitMap:
@@ -61,13 +62,46 @@ def read_bitmap(data: bytes, at: int, rows: int, block: Block) -> tuple[BitMap, 
         TableCorrupt: The bytes are not a bitmap, it is damaged, or it contains rows that the file does not have.
     """
     try:
-        end = _checked_end(memoryview(data), at)
-        bitmap = BitMap.deserialize(data[at:end])
-    except (ValueError, IndexError) as error:
+        bitmap, end = checked_bitmap(data, at)
+    except ValueError as error:
         raise block.damaged(f"its bitmap is invalid: {error}") from error
     if bitmap and bitmap.max() >= rows:
         raise block.damaged(f"it names row {bitmap.max()}; the file has {rows} rows")
     return bitmap, end
+
+
+def checked_bitmap(data: bytes, at: int = 0) -> tuple[BitMap, int]:
+    """The bitmap at an offset of some bytes, and the offset of its end. Its bytes are checked before the library sees them: some
+    versions of it end the process at a count that is wrong.
+
+    Raises:
+        ValueError: the bytes are no bitmap.
+    """
+    try:
+        end = _checked_end(memoryview(data), at)
+    except IndexError as error:
+        raise ValueError("it is cut off") from error
+    return BitMap.deserialize(data[at:end]), end
+
+
+def checked_bitmap64(data: bytes) -> BitMap64:
+    """A bitmap of 64-bit numbers, checked in the same way: a count, and for each upper half the bitmap of the lower ones.
+
+    Raises:
+        ValueError: the bytes are no such bitmap.
+    """
+    count, at, before = int.from_bytes(data[:_COUNT_BYTES], "little"), _COUNT_BYTES, -1
+    for _ in range(count):
+        high, at = int.from_bytes(data[at : at + _HIGH_BYTES], "little"), at + _HIGH_BYTES
+        if at > len(data) or high <= before:
+            raise ValueError("it is cut off or out of order")
+        try:
+            at, before = _checked_end(memoryview(data), at), high
+        except IndexError as error:
+            raise ValueError("it is cut off") from error
+    if len(data) < _COUNT_BYTES:
+        raise ValueError("it is cut off")
+    return BitMap64.deserialize(data[:at])
 
 
 def _checked_end(data: memoryview, at: int) -> int:

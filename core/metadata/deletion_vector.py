@@ -14,10 +14,9 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from pyroaring import BitMap, BitMap64
 
 from ..errors import TableCorrupt
-from ..file_index.roaring import bitmap_of, serialized
+from ..file_index.roaring import bitmap_of, checked_bitmap, checked_bitmap64, serialized
 from .data_file import DeletionVectorRange
 
 INDEX_TYPE = "DELETION_VECTORS"
@@ -70,7 +69,8 @@ def decode_vector(data: bytes, found: DeletionVectorRange, row_count: int | None
     if len(body) < size or int.from_bytes(checksum, "big") != zlib.crc32(body):
         raise TableCorrupt(f"{about} is cut off or damaged: its checksum in field 'crc' is wrong")
     try:
-        bitmap = (BitMap if magic == _MAGIC_32 else BitMap64).deserialize(bytes(body[_MAGIC_BYTES:]))
+        stored = bytes(body[_MAGIC_BYTES:])
+        bitmap = checked_bitmap(stored)[0] if magic == _MAGIC_32 else checked_bitmap64(stored)
     except ValueError as error:
         raise TableCorrupt(f"{about} is not a bitmap: {error}") from error
     if found.cardinality is not None and len(bitmap) != found.cardinality:

@@ -22,18 +22,19 @@ from typing import Any
 from pyspark.sql import types as spark
 from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
 
-from ...backends.elsewhere import delete_located, fixed_url
+from ...backends.elsewhere import fixed_url
 from ...backends.registry import open_store
 from ...backends.store import ObjectNotFound
 from ...coordinator.commit.message import CommitMessage
 from ...coordinator.commit.receipt import Receipt
 from ...coordinator.journal.lines import address_of
 from ...coordinator.watching.batches import StreamBatch, report_batch
-from ...core.errors import InvalidArgument, StoreUnavailable
+from ...core.errors import InvalidArgument
 from ...core.metadata.snapshot import Snapshot
 from ...table.table import Table
 from ...table.writing.beginning import Beginning
 from ...table.writing.transaction import Transaction
+from ...table.writing.unfinished import discard
 from ...table.writing.writer import keys_of
 from ..daemon import spare
 from ..rows.numbering import Numbering
@@ -158,10 +159,9 @@ class StreamSourceWriter(Carried, DataSourceStreamArrowWriter):
             self._delete(table, [message for m in told for message in m.messages])
 
     def _delete(self, table: Table, given: Sequence[CommitMessage]) -> None:
-        try:
-            delete_located(table.store, keys_of(table.schema, given))
-        except StoreUnavailable as error:
-            _LOG.warning("files of a batch that is not needed could not be deleted: %s", error)
+        left = discard(table.store, keys_of(table.schema, given))
+        if left:
+            _LOG.warning("files of a batch that is not needed could not be deleted: %s", ", ".join(left))
 
     def _query(self, told: Sequence[BatchMessage]) -> str:
         """The id of the query, which is the commit user of its batches."""

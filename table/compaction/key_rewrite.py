@@ -15,12 +15,11 @@ from functools import cached_property
 
 import pyarrow as pa
 
-from ...backends.elsewhere import delete_located
 from ...backends.store import Store
 from ...coordinator.commit.message import CommitMessage, PendingUpload
 from ...coordinator.surroundings import MACHINE
 from ...core import options as opt
-from ...core.errors import LakelatchError, StoreUnavailable, Unsupported
+from ...core.errors import Unsupported
 from ...core.metadata.data_file import SOURCE_COMPACT, DataFile, IndexEntry
 from ...core.metadata.lookup_rules import lookup_rules
 from ...core.metadata.merge_rules import POSTPONED, MergeRules
@@ -33,6 +32,7 @@ from ..reading.key_rows import KeyRowReader
 from ..scan.fallback import FileSchemas
 from ..scan.split import Split
 from ..writing.key_files import KeyFileSettings, KeyFileWriter
+from ..writing.unfinished import unfinished
 from .key_lookup import KeyLookup, lookup_of
 from .key_plan import BucketCompaction, check_key_compactable
 
@@ -97,12 +97,10 @@ class KeyRewriter:
         """
         assert isinstance(group, BucketCompaction) and group.bucket != POSTPONED
         work = _Work(self, group, self._writer(group, name), self._lookup(group, name))
-        try:
-            work.run()
-        except BaseException as error:
+        with unfinished(self.store) as made:
             for writer in work.writers:
-                self._abandon(writer, error)
-            raise
+                made.writer(writer)
+            work.run()
         index, uploads = work.vectors(f"index-{name}-0")
         return CommitMessage(
             group.partition,
@@ -145,14 +143,6 @@ class KeyRewriter:
             source=SOURCE_COMPACT,
             settings=replace(settings, files=replace(settings.files, target_bytes=self.target_bytes)),
         )
-
-    def _abandon(self, writer: KeyFileWriter, error: BaseException) -> None:
-        writer.abort()
-        try:
-            delete_located(self.store, writer.written_keys)
-        except StoreUnavailable:
-            if isinstance(error, LakelatchError) and writer.written_keys:
-                error.message += f"; files that could not be deleted: {', '.join(writer.written_keys)}"
 
 
 @dataclass

@@ -19,7 +19,7 @@ from ...coordinator.commit.request import CommitRequest, KeyedRows
 from ...coordinator.history.timeline import Timeline
 from ...coordinator.surroundings import MACHINE
 from ...core import options as opt
-from ...core.errors import CommitConflict, LakelatchError
+from ...core.errors import CommitConflict
 from ...core.metadata.data_file import DataFile, ManifestEntry, PartitionBucket
 from ...core.metadata.merge_rules import POSTPONED
 from ...core.metadata.schema import TableSchema
@@ -28,6 +28,7 @@ from ..reading.key_rows import KeyRowReader
 from ..scan.fallback import file_schemas_of
 from ..scan.split import Split
 from ..scan.split_planning import SplitPlanner
+from ..writing.unfinished import unfinished
 from ..writing.writer import TableWriter
 from .key_plan import check_key_compactable, live_files
 from .plan import CompactionPlan
@@ -103,8 +104,9 @@ def _settle(
     for entry in real:
         place = (entry.partition, entry.bucket)
         numbers[place] = max(numbers.get(place, -1), entry.file.max_sequence_number)
-    writer = TableWriter(committer.store, fixed, str(MACHINE.new_uuid()), largest_numbers=lambda partitions: numbers)
-    try:
+    with unfinished(committer.store) as work:
+        name = str(MACHINE.new_uuid())
+        writer = work.writer(TableWriter(committer.store, fixed, name, largest_numbers=lambda partitions: numbers))
         _write(writer, committer, timeline, schema, snapshot, waiting)
         before = CommitMessage(
             waiting[0].partition,
@@ -120,11 +122,7 @@ def _settle(
             keyed=KeyedRows(changelog_of(after)),
             read_snapshot=snapshot,
         )
-        receipt = committer.commit(request)
-    except BaseException as error:
-        if not (isinstance(error, LakelatchError) and error.sent):
-            writer.abort()
-        raise
+        receipt = work.commit(committer, request)
     made: list[DataFile] = [file for m in after for file in m.compact_after]
     return Settled((receipt,), len(waiting), len(made), sum(file.file_size for file in made))
 

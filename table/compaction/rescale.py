@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from ...backends.elsewhere import delete_located
 from ...coordinator.commit.committer import Committer, new_commit_user
 from ...coordinator.commit.message import CommitMessage, entries_of
 from ...coordinator.commit.receipt import Receipt
@@ -26,7 +25,7 @@ from ...coordinator.history.timeline import Timeline
 from ...coordinator.maintenance.deletion import Progress
 from ...coordinator.surroundings import MACHINE
 from ...core import options as opt
-from ...core.errors import CommitConflict, InvalidArgument, LakelatchError, Unsupported
+from ...core.errors import CommitConflict, InvalidArgument, Unsupported
 from ...core.expressions.tree import Predicate
 from ...core.html_text import ShownAsText
 from ...core.metadata.data_file import SOURCE_COMPACT, IndexEntry, ManifestEntry
@@ -42,6 +41,7 @@ from ..scan.split import Split
 from ..scan.split_planning import SplitPlanner
 from ..writing.key_files import KeyFileSettings, KeyFileWriter
 from ..writing.placement import bucket_function
+from ..writing.unfinished import Unfinished, unfinished
 from .key_plan import check_key_compactable, live_files
 
 MOST_ATTEMPTS = 20
@@ -188,9 +188,8 @@ class _Rescaling:
         raise AssertionError("unreachable")
 
     def _replace(self, split: Split, snapshot: Snapshot | None) -> Receipt:
-        written = _Buckets(self.committer, self.timeline, self.schema, split)
-        try:
-            messages = written.messages()
+        with unfinished(self.committer.store) as made:
+            messages = _Buckets(self.committer, self.timeline, self.schema, split, made).messages()
             request = CommitRequest(
                 kind="OVERWRITE",
                 entries=entries_of(messages),
@@ -200,18 +199,16 @@ class _Rescaling:
                 isolation="serializable",
                 remarks=Remarks("OVERWRITE"),
             )
-            return self.committer.commit(request)
-        except BaseException as error:
-            if not (isinstance(error, LakelatchError) and error.sent):
-                written.discard()
-            raise
+            return made.commit(self.committer, request)
 
 
 class _Buckets:
     """The new buckets of one partition."""
 
-    def __init__(self, committer: Committer, timeline: Timeline, schema: TableSchema, split: Split) -> None:
-        self._store, self._schema, self._split = committer.store, schema, split
+    def __init__(
+        self, committer: Committer, timeline: Timeline, schema: TableSchema, split: Split, made: Unfinished
+    ) -> None:
+        self._made, self._store, self._schema, self._split = made, committer.store, schema, split
         self._level = level_count(schema.options, ()) - 1
         self._settings = KeyFileSettings.of(schema, level=self._level)
         schemas = {name[1]: found for name, found in file_schemas_of(timeline, schema, [split]).items()}
@@ -235,11 +232,6 @@ class _Buckets:
             for number, writer in sorted(self._writers.items())
         ]
 
-    def discard(self) -> None:
-        for writer in self._writers.values():
-            writer.abort()
-            delete_located(self._store, writer.written_keys)
-
     def _rows(self) -> Iterator[Any]:
         places = {file.file_name: i for i, file in enumerate(self._split.files)}
         for section in sections_of(self._split.files, self._rules):
@@ -250,14 +242,16 @@ class _Buckets:
         writer = self._writers.get(number)
         if writer is None:
             paths = TablePaths(data_directory=self._schema.options.get(opt.DATA_FILE_DIRECTORY))
-            writer = self._writers[number] = KeyFileWriter(
-                self._store,
-                self._schema,
-                paths.bucket_dir(self._split.partition_path, number),
-                f"{self._schema.options.get(opt.DATA_FILE_PREFIX)}{self._name}-{number}",
-                level=self._level,
-                source=SOURCE_COMPACT,
-                settings=self._settings,
+            writer = self._writers[number] = self._made.writer(
+                KeyFileWriter(
+                    self._store,
+                    self._schema,
+                    paths.bucket_dir(self._split.partition_path, number),
+                    f"{self._schema.options.get(opt.DATA_FILE_PREFIX)}{self._name}-{number}",
+                    level=self._level,
+                    source=SOURCE_COMPACT,
+                    settings=self._settings,
+                )
             )
         return writer
 

@@ -15,11 +15,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ...backends.elsewhere import delete_located
 from ...backends.store import Store
 from ...coordinator.commit.message import CommitMessage
 from ...core import options as opt
-from ...core.errors import LakelatchError, StoreUnavailable, TableCorrupt, Unsupported
+from ...core.errors import TableCorrupt, Unsupported
 from ...core.metadata.data_file import SOURCE_COMPACT, DataFile
 from ...core.metadata.schema import ROW_ID, ROW_SEQUENCE, TableSchema
 from ...core.paths import TablePaths
@@ -27,6 +26,7 @@ from ..reading.arrow import SplitReader
 from ..scan.fallback import FileSchemas
 from ..scan.split import Split
 from ..writing.data_writer import DataFileWriter, FileSettings
+from ..writing.unfinished import unfinished
 
 
 @dataclass(frozen=True)
@@ -78,16 +78,13 @@ class Rewriter:
         folder = paths.bucket_dir(group.partition_path, group.bucket)
         stem = f"{self.schema.options.get(opt.DATA_FILE_PREFIX)}{name}"
         kind = _TrackedWriter if self._is_tracked else DataFileWriter
-        writer = kind(self.store, self._settings, folder, stem, travelling=False)
-        try:
+        with unfinished(self.store) as made:
+            writer = made.writer(kind(self.store, self._settings, folder, stem, travelling=False))
             for batch in self._rows(group):
                 self._refuse_nulls(batch, group)
                 writer.write(batch)
             writer.finish()
             _check_rows(group, writer.files)
-        except BaseException as error:
-            self._abandon(writer, error)
-            raise
         return CommitMessage(
             group.partition,
             group.bucket,
@@ -125,14 +122,6 @@ class Rewriter:
                     f"column '{field.name}' has become NOT NULL, but files {group.keys[0]} … have nulls in it",
                     next_step="make the column nullable",
                 )
-
-    def _abandon(self, writer: DataFileWriter, error: BaseException) -> None:
-        writer.abort()
-        try:
-            delete_located(self.store, writer.written_keys)
-        except StoreUnavailable:
-            if isinstance(error, LakelatchError) and writer.written_keys:
-                error.message += f"; files that could not be deleted: {', '.join(writer.written_keys)}"
 
 
 class _TrackedWriter(DataFileWriter):

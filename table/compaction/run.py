@@ -11,12 +11,10 @@ file, or rows of it, the file is not replaced and its group is given up. A commi
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import count, groupby
 from typing import Any
 
-from ...backends.elsewhere import delete_located
 from ...backends.store import Store
 from ...coordinator.commit.committer import Committer, new_commit_user
 from ...coordinator.commit.index_files import with_vectors_of
@@ -26,7 +24,7 @@ from ...coordinator.commit.request import CommitRequest, KeyedRows
 from ...coordinator.history.timeline import Timeline
 from ...coordinator.maintenance.deletion import Progress
 from ...coordinator.surroundings import MACHINE
-from ...core.errors import CommitConflict, LakelatchError, OutcomeUnknown, StoreUnavailable, TableCorrupt
+from ...core.errors import CommitConflict, LakelatchError, OutcomeUnknown, TableCorrupt
 from ...core.html_text import ShownAsText
 from ...core.metadata.change import Owner, vector_places
 from ...core.metadata.data_file import DELETE
@@ -35,6 +33,7 @@ from ...core.metadata.schema import TableSchema
 from ...core.places import FileKeys, codec_of
 from ..scan.fallback import file_schemas_of
 from ..scan.split import Split
+from ..writing.unfinished import discard
 from ..writing.writer import keys_of
 from .key_plan import above_of
 from .key_rewrite import KeyRewriter
@@ -138,7 +137,7 @@ def rewritten_here(rewriter: AnyRewriter) -> Rewrite:
                 for future in futures:
                     future.cancel()
                 done = [f.result() for f in futures if not f.cancelled() and f.exception() is None]
-                _delete(rewriter.store, keys_of(rewriter.schema, done))
+                discard(rewriter.store, keys_of(rewriter.schema, done))
                 raise
 
     return rewrite
@@ -250,10 +249,10 @@ class _Run:
                     gone = gone or messages
                 if not sent:
                     theirs = {upload.key for message in messages for upload in message.uploads}
-                    _delete(self.committer.store, [u.key for u in request.uploads if u.key not in theirs])
+                    discard(self.committer.store, [u.key for u in request.uploads if u.key not in theirs])
                 if not gone:
                     if not sent:
-                        _delete(self.committer.store, keys_of(self.schema, messages))
+                        discard(self.committer.store, keys_of(self.schema, messages))
                     raise
                 self._give_up(gone, error.message, sent)
                 messages = [m for m in messages if m not in gone]
@@ -295,7 +294,7 @@ class _Run:
 
     def _give_up(self, messages: Sequence[CommitMessage], reason: str, sent: bool) -> None:
         if not sent:
-            _delete(self.committer.store, keys_of(self.schema, messages))
+            discard(self.committer.store, keys_of(self.schema, messages))
         for message in messages:
             path = self._codec.path(message.partition)
             self.given_up.append(GivenUp(path, message.bucket, len(message.compact_before), reason))
@@ -314,10 +313,3 @@ def _replaced(message: CommitMessage) -> set[Owner]:
 def _inputs_of(group: Split) -> CommitMessage:
     """The files of a group that was not rewritten."""
     return CommitMessage(group.partition, group.bucket, group.total_buckets, compact_before=group.files)
-
-
-def _delete(store: Store, keys: Sequence[str]) -> None:
-    """Delete files that no snapshot can name. Files that cannot be deleted now become orphans (H5)."""
-    if keys:
-        with suppress(StoreUnavailable):
-            delete_located(store, keys)

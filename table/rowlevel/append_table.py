@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from operator import or_
@@ -20,14 +19,13 @@ from typing import Any
 
 import numpy as np
 
-from ...backends.elsewhere import delete_located
 from ...backends.store import Store
 from ...coordinator.commit.message import CommitMessage, entries_of, index_entries_of
 from ...coordinator.commit.request import Isolation, Remarks, RowChange, RowsRead
 from ...coordinator.history.timeline import Timeline
 from ...coordinator.surroundings import MACHINE
 from ...core import options as opt
-from ...core.errors import StoreUnavailable, Unsupported
+from ...core.errors import Unsupported
 from ...core.expressions.tree import Comparison, Not, Predicate, columns_of, may_be_unknown
 from ...core.metadata.change import Owner
 from ...core.metadata.data_file import ADD, DELETE, IndexEntry, ManifestEntry
@@ -40,6 +38,7 @@ from ..scan.fallback import file_schemas_of
 from ..scan.file_pruning import FilePruner
 from ..scan.plan import ScanPlan, plan_scan
 from ..scan.split import Split
+from ..writing.unfinished import discard
 from ..writing.writer import TableWriter, check_writable, keys_of
 from .file_change import FileChange, FileChanger
 from .operation import Operation, distinct
@@ -98,8 +97,7 @@ def changed_here(changer: FileChanger, splits: Sequence[Split]) -> Iterator[File
             for future in futures:
                 future.cancel()
             done = [f.result() for f in futures if not f.cancelled() and f.exception() is None]
-            with suppress(StoreUnavailable):
-                delete_located(changer.store, [key for change in done for key in change.written])
+            discard(changer.store, [key for change in done for key in change.written])
             raise
 
 
@@ -112,9 +110,8 @@ def _one_by_one(changer: FileChanger, splits: Sequence[Split]) -> Iterator[FileC
             yield change
     except GeneratorExit:
         raise
-    except BaseException:
-        with suppress(StoreUnavailable):
-            delete_located(changer.store, done)
+    except BaseException as error:
+        discard(changer.store, done, error)
         raise
 
 
@@ -215,13 +212,13 @@ class AppendChange:
         if everything:
             keys += [key for change, _ in self._known.values() for key in change.keys]
             self._known.clear()
-        _delete(self.store, keys)
+        discard(self.store, keys)
 
     def landed(self, planned: Planned) -> None:
         """Delete files of earlier plans that the plan which landed does not need."""
         needed = {*keys_of(self.schema, planned.messages), *(u.key for m in planned.messages for u in m.uploads)}
         keys = [*self._loose, *(key for change, _ in self._known.values() for key in change.keys)]
-        _delete(self.store, [key for key in keys if key not in needed])
+        discard(self.store, [key for key in keys if key not in needed])
 
     # --------------------------------------------------------------------------------------------------------- files
 
@@ -351,13 +348,6 @@ class AppendChange:
         if entries and not entries[-1].file.deletion_vectors:
             return entries[:-1], ()
         return entries, uploads
-
-
-def _delete(store: Store, keys: Sequence[str]) -> None:
-    """Delete files that no snapshot can name. Those that cannot be deleted now become orphans."""
-    if keys:
-        with suppress(StoreUnavailable):
-            delete_located(store, keys)
 
 
 def _entry(split: Split) -> ManifestEntry:

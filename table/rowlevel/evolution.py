@@ -9,25 +9,24 @@ go only with their whole partition: Apache Paimon 1.4 refuses deletion vectors i
 from __future__ import annotations
 
 import uuid
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
 
-from ...backends.elsewhere import delete_located
 from ...backends.store import Store
 from ...coordinator.commit.message import CommitMessage, entries_of
 from ...coordinator.commit.request import ColumnChange, Isolation, Remarks, RowChange, RowsRead
 from ...coordinator.history.timeline import Timeline
 from ...core import options as opt
-from ...core.errors import StoreUnavailable, Unsupported
+from ...core.errors import Unsupported
 from ...core.metadata.schema import ROW_ID, TableSchema
 from ...core.metadata.snapshot import Snapshot
 from ..column_update import updated_columns
 from ..reading.arrow import SplitReader
 from ..scan.fallback import file_schemas_of
 from ..scan.plan import plan_scan
+from ..writing.unfinished import discard
 from ..writing.writer import TableWriter, check_writable, keys_of
 from .append_table import AppendChange, Counts, Planned
 from .operation import DELETED, Operation, distinct, made
@@ -137,8 +136,7 @@ class EvolvingChange:
     def discard(self, everything: bool) -> None:
         """Delete the files of the last plan, which was not committed."""
         messages, self._messages = self._messages, []
-        with suppress(StoreUnavailable):  # they become orphans
-            delete_located(self.store, keys_of(self.schema, messages))
+        discard(self.store, keys_of(self.schema, messages))
 
     def landed(self, planned: Planned) -> None:
         """Each plan writes its own files, so that nothing is left of earlier ones."""

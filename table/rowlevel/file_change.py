@@ -18,11 +18,10 @@ import numpy as np
 import pyarrow as pa
 from pyroaring import BitMap
 
-from ...backends.elsewhere import delete_located
 from ...backends.store import Store
 from ...coordinator.commit.message import PendingUpload
 from ...core import options as opt
-from ...core.errors import StoreUnavailable, Unsupported
+from ...core.errors import Unsupported
 from ...core.expressions.tree import Predicate
 from ...core.metadata.data_file import DataFile
 from ...core.metadata.schema import ROW_ID, ROW_SEQUENCE, TableSchema
@@ -32,6 +31,7 @@ from ..reading.positions import PositionReader
 from ..scan.fallback import FileSchemas
 from ..scan.split import Split
 from ..writing.data_writer import DataFileWriter, FileSettings
+from ..writing.unfinished import unfinished
 from .operation import DELETED, Found, Operation, distinct, made
 
 _NONE = np.zeros(0, np.int64)
@@ -203,19 +203,12 @@ class FileChanger:
         paths = TablePaths(data_directory=self.schema.options.get(opt.DATA_FILE_DIRECTORY))
         folder = paths.bucket_dir(split.partition_path, split.bucket)
         stem = f"{self.schema.options.get(opt.DATA_FILE_PREFIX)}{name}"
-        writer = DataFileWriter(self.store, self._settings, folder, stem, travelling=True)
-        try:
+        with unfinished(self.store) as made:
+            writer = made.writer(DataFileWriter(self.store, self._settings, folder, stem, travelling=True))
             for batch in batches:
                 self._refuse_nulls(batch, split)
                 writer.write(batch)
             writer.finish()
-        except BaseException:
-            writer.abort()
-            try:
-                delete_located(self.store, writer.written_keys)
-            except StoreUnavailable:
-                pass  # they become orphans; the first error is reported
-            raise
         return replace(
             change,
             new_files=(*change.new_files, *writer.files),

@@ -7,20 +7,18 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator
-from contextlib import suppress
 
 import pyarrow as pa
 
-from ...backends.elsewhere import delete_located
 from ...backends.store import Store
 from ...coordinator.commit.message import CommitMessage
 from ...core import options as opt
-from ...core.errors import StoreUnavailable
 from ...core.metadata.schema import ROW_ID, ROW_SEQUENCE, TableSchema
 from ...core.paths import TablePaths
 from ...core.places import codec_of
 from ..writing.data_writer import DataFileWriter, FileSettings
 from ..writing.placement import UNAWARE_BUCKET, by_place
+from ..writing.unfinished import discard
 
 
 class TrackedRows:
@@ -56,5 +54,4 @@ class TrackedRows:
     def abort(self) -> None:
         for writer in self._writers.values():
             writer.abort()
-        with suppress(StoreUnavailable):
-            delete_located(self._store, [key for w in self._writers.values() for key in w.written_keys])
+        discard(self._store, [key for w in self._writers.values() for key in w.written_keys])

@@ -8,7 +8,7 @@ does not answer is an error, not a finding.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Literal
 
 from ...backends.store import ObjectNotFound, Store
@@ -31,6 +31,8 @@ from .state import StateCheck
 Which = Iterable[int] | Literal["all"] | None
 Depth = bool | Literal["deep"]
 """How data files are checked: not at all, by their footers, or row by row."""
+_ROUNDS = 8
+"""How often a check that an expiry has overtaken is made again."""
 
 
 def verify_store(
@@ -58,8 +60,32 @@ def verify_store(
     """
     if data not in (False, True, "deep"):
         raise InvalidArgument(f"data={data!r} is no depth of a check", next_step='use False, True or "deep"')
-    timeline = Timeline(store, TablePaths(branch))
-    findings = Findings()
+    timeline, lines = Timeline(store, TablePaths(branch)), list(journal)
+    before: tuple[object, ...] = ()
+    for _ in range(_ROUNDS):
+        roots, findings = _verified(timeline, snapshots, data, lines)
+        now = (timeline.hint("EARLIEST"), *timeline.snapshot_ids()) if list(findings) else before
+        if now == before or not _overtaken(roots, now[0], now[1:]):
+            break
+        before = now
+    return list(findings)
+
+
+def _overtaken(roots: Roots, earliest: object, ids: Sequence[object]) -> bool:
+    """Has an expiry begun to delete snapshots that were looked at? What they lack is no damage: what is left is looked at anew.
+
+    Their files go before they do, and EARLIEST is raised before anything goes.
+    """
+    looked_at = roots.snapshot_ids
+    return bool(set(looked_at) - set(ids)) or (
+        isinstance(earliest, int) and looked_at != [] and earliest > looked_at[0]
+    )
+
+
+def _verified(
+    timeline: Timeline, snapshots: Which, data: Depth, journal: list[Entry | Damage]
+) -> tuple[Roots, Findings]:
+    store, findings = timeline.store, Findings()
     roots = read_roots(timeline, findings)
     if not timeline.schema_ids():
         if not roots.snapshot_ids:
@@ -69,7 +95,7 @@ def verify_store(
     check_commits(timeline, roots.snapshot_ids, roots.snapshots, journal, findings)
     check_hints(timeline, roots.snapshot_ids, findings)
     _check_states(timeline, roots, _chosen(timeline, roots, snapshots, findings), data, findings)
-    return list(findings)
+    return roots, findings
 
 
 def _chosen(timeline: Timeline, roots: Roots, snapshots: Which, findings: Findings) -> list[tuple[str, Snapshot]]:

@@ -8,18 +8,16 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from typing import Any, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ...backends.elsewhere import delete_located, located
+from ...backends.elsewhere import located
 from ...backends.store import Store
 from ...coordinator.commit.message import PendingUpload
 from ...coordinator.commit.request import Renumbered
 from ...core import options as opt
-from ...core.errors import StoreUnavailable
 from ...core.metadata.data_file import ADD, SOURCE_APPEND, ManifestEntry, PartitionBucket
 from ...core.metadata.merge_rules import row_fields
 from ...core.metadata.schema import ROW_SEQUENCE, TableSchema
@@ -28,6 +26,7 @@ from ..formats.reading import open_data_file
 from ..projection.plan import plan_projection
 from .beginning import Beginning
 from .key_files import KeyFileSettings, KeyFileWriter, arrow_rows
+from .unfinished import discard
 
 _PART_BYTES = 16 << 20
 """About how much of a file is held at a time."""
@@ -84,8 +83,7 @@ class Renumberer:
 
     def abandon(self) -> None:
         """Delete the files that it made, because no snapshot will name them. What cannot be deleted now becomes an orphan."""
-        with suppress(StoreUnavailable):
-            delete_located(self._store, self._written)
+        discard(self._store, self._written)
         self._written = []
 
     def _writer(self, entry: ManifestEntry, stem: str, settings: KeyFileSettings) -> KeyFileWriter:

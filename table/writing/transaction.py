@@ -12,12 +12,10 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
 from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from ...backends.elsewhere import delete_located
 from ...coordinator.commit.committer import Committer, new_commit_user
 from ...coordinator.commit.message import CommitMessage, changelog_of, entries_of, hashes_of, index_entries_of
 from ...coordinator.commit.receipt import Receipt
@@ -35,13 +33,14 @@ from ...coordinator.commit.request import (
 )
 from ...coordinator.commit.retries import RetryPolicy
 from ...coordinator.history.timeline import Timeline
-from ...core.errors import CommitConflict, InvalidArgument, LakelatchError, StoreUnavailable
+from ...core.errors import CommitConflict, InvalidArgument, LakelatchError
 from ...core.metadata.bucket_mode import BucketMode, bucket_mode
 from ...core.metadata.data_file import PartitionBucket
 from ...core.metadata.snapshot import REPLACED, OperationWord, Snapshot, replaced_text
 from ...core.places import codec_of
 from .new_rows import NewRows
 from .overwrites import overwrite_spec, partitions_target, refuse_outside, snapshot_read, with_partition
+from .unfinished import discard
 from .upgrade import upgraded
 from .writer import keys_of
 
@@ -390,6 +389,4 @@ class Transaction:
         """Delete the files of messages, but those that others name. What cannot be deleted becomes an orphan."""
         needed = set(keys_of(self._schema, but or ()))
         keys = [key for key in dict.fromkeys(keys_of(self._schema, messages)) if key not in needed]
-        if keys:
-            with suppress(StoreUnavailable):  # the first error is reported
-                delete_located(self._store, keys)
+        discard(self._store, keys)

@@ -13,13 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from ...backends.elsewhere import delete_located
 from ...backends.store import Store
 from ...coordinator.commit.attempt import check_manifest_format
 from ...coordinator.commit.message import CommitMessage
 from ...coordinator.surroundings import MACHINE
 from ...core import options as opt
-from ...core.errors import InvalidArgument, StoreUnavailable, Unsupported
+from ...core.errors import InvalidArgument, Unsupported
 from ...core.external_paths import ExternalPaths
 from ...core.file_index.options import index_specs
 from ...core.metadata.data_file import ADD, ManifestEntry, PartitionBucket
@@ -36,6 +35,7 @@ from .beginning import Beginning
 from .bucket_writer import BucketWriter
 from .data_writer import DataFileWriter, FileSettings
 from .placement import NO_TOTAL_BUCKETS, FixedBuckets, Placed, Placement
+from .unfinished import discard
 
 if TYPE_CHECKING:
     from .key_writer import KeyForm
@@ -244,16 +244,15 @@ class TableWriter:
 
     def abort(self) -> list[str]:
         """Delete what was written. Returns the keys of complete files that could not be deleted."""
-        written = list[str]()
         self._waiting = []
         for writer in self._writers.values():
             writer.abort()
-            written.extend(writer.written_keys)
-        try:
-            delete_located(self._store, written)
-        except StoreUnavailable:
-            return written
-        return []
+        return discard(self._store, self.written_keys)
+
+    @property
+    def written_keys(self) -> list[str]:
+        """The keys of the files that are complete."""
+        return [key for writer in self._writers.values() for key in writer.written_keys]
 
     def _for_each(self, writers: Sequence[BucketWriter], act: Callable[[BucketWriter], None]) -> None:
         """Flush or finish some writers, several at once where that is worth starting threads. Rows with keys share numbers."""

@@ -10,6 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyroaring import BitMap
 
+from ....core.errors import TableCorrupt
+from ....core.file_index.roaring import checked_bitmap
 from ....core.rows.types import Field
 from ....core.typed import Array
 from .base import NO_ROW, Folding
@@ -82,7 +84,10 @@ class Bitmap32(Folding):
     """`rbm32`: the union of Roaring bitmaps."""
 
     def value(self, row: int) -> BitMap:
-        return BitMap.deserialize(self.array[row].as_py())
+        try:
+            return checked_bitmap(self.array[row].as_py())[0]
+        except ValueError as error:
+            raise TableCorrupt(f"a value that function rbm32 should add to is no bitmap: {error}") from error
 
     def joined(self, known: BitMap, new: BitMap) -> BitMap:
         return known | new

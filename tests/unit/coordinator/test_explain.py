@@ -6,6 +6,7 @@ import itertools
 import json
 from dataclasses import replace
 from datetime import datetime, timezone
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -190,3 +191,14 @@ def test_a_garbled_record_of_lost_attempts_is_reported_with_its_property(table: 
     garbled = replace(snapshot, properties=properties(table, 3, **{ATTEMPTS_PROPERTY: lost}))
     with pytest.raises(TableCorrupt, match=f"snapshot-3: property '{ATTEMPTS_PROPERTY}' is garbled"):
         lost_attempts(garbled)
+
+
+def test_a_snapshot_of_a_far_time_is_explained(tmp_path: Path) -> None:
+    table = ll.create_table(str(tmp_path / "t"), pa.schema([("v", pa.int64())]))
+    table.append(pa.table({"v": [1]}))
+    table.committer.settle()
+    path = tmp_path / "t" / "snapshot" / "snapshot-1"
+    told = json.loads(path.read_text())
+    for far in (300_000_000_000_000, -(1 << 62), (1 << 63) - 1):
+        path.write_text(json.dumps({**told, "timeMillis": far}))
+        assert f"at        {far} ms, schema 0" in str(ll.open_table(table.url).explain(1))
