@@ -90,6 +90,11 @@ BENCHMARKS = (
         "--files 50000", "--files 1000000",
     ),
     Benchmark(
+        "wide", "Many columns",
+        "Beside delta-rs and pyarrow alone. Ten times the columns should cost ten times as much.",
+        "--columns 100 1000 --times 1", "--columns 100 300 1000 3000 10000 --times 3",
+    ),
+    Benchmark(
         "merge", "Merge on read", "Beside polars, DuckDB and Apache Paimon's Java, on the same files.",
         "--rows 500000 --keys integer --engines deduplicate --times 3", "--rows 10000000",
     ),

@@ -201,12 +201,12 @@ def _rounded(values: pa.Array, target: pa.DataType) -> pa.Array:
 
 def _check_fits(given: pa.DataType, field: Field, whole: bool) -> None:
     """Refuse types of which no value can be stored in a column. Only columns of a source are parsed, or become text."""
-    if not whole and {"parsed", "written"}.intersection(check_type(given, field.type, field.name)):
+    rules = check_type(given, field.type, field.name)
+    if not whole and {"parsed", "written"}.intersection(rules):
         raise InvalidArgument(
             f"column '{field.name}' is of type {to_arrow(field.type)}, but its new value is of type {given}",
             next_step="CAST the value",
         )
-    check_type(given, field.type, field.name)
 
 
 def _in_zone(
