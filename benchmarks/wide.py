@@ -1,8 +1,8 @@
 """What the number of columns costs: append, read of one column, MERGE, UPDATE, a new column, plan.
 
-`python benchmarks/wide.py [--columns N …] [--rows N] [--times N] [--json FILE]`; lakelatch, delta-rs and pyarrow alone (a Parquet file
-that is written, and read again) in the same process, each in a fresh table on local disk. The best of a few times counts. A figure
-that grows faster than the columns tells of work for each column that looks at all columns.
+`python benchmarks/wide.py [--columns N …] [--rows N] [--times N] [--json FILE]`; lakelatch, delta-rs and pyarrow alone (a Parquet
+file that is written, and read again) in the same process, each in a fresh table on local disk. The best of a few times counts. A
+figure that grows faster than the columns tells of work for each column that looks at all columns.
 """
 
 from __future__ import annotations
