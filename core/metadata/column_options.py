@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from ..errors import InvalidArgument
 from ..file_index.options import renamed as renamed_indexes
+from ..rows.types import RowType
 from .schema import TableSchema
 
 _LISTS = (
@@ -104,6 +105,22 @@ def check_names(schema: TableSchema, before: TableSchema | None = None) -> None:
         if naming not in known and option not in _ELSEWHERE and "." not in column and column not in schema.by_name:
             raise InvalidArgument(
                 f"option '{option}': there is no column '{column}'", next_step="correct or remove the option"
+            )
+    texts = {} if before is None else before.option_texts
+    for option in schema.option_texts:
+        if option not in texts and _of_columns(option)[1]:
+            _check_first_part(option, schema)
+
+
+def _check_first_part(option: str, schema: TableSchema) -> None:
+    """Apache Paimon ends the names in an option at the first dot, and then looks for columns of these names."""
+    parts = option.split(".")
+    for name in parts[1].split(","):
+        found = schema.by_name.get(name)
+        if found is None or (len(parts) > 3 and isinstance(found.type, RowType)):
+            raise InvalidArgument(
+                f"option '{option}': Apache Paimon takes '{name}' for the name of the column, because it ends at the first dot",
+                next_step="name a column without dots, or remove the option first",
             )
 
 

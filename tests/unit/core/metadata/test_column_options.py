@@ -99,6 +99,16 @@ def test_an_option_must_name_columns_that_exist(tmp_path: Path) -> None:
             table(tmp_path, "k INT NOT NULL; a INT", {option: "z"}, key=None)
 
 
+def test_a_name_with_a_dot_in_an_option_must_begin_with_a_column(tmp_path: Path) -> None:
+    """Apache Paimon ends such a name at the first dot, and cannot open the table if there is no column of that name."""
+    with pytest.raises(InvalidArgument, match=r"'fields\.z\.b\.distinct': Apache Paimon takes 'z'"):
+        table(tmp_path, "k INT NOT NULL; z.b INT", {**SUMS, "fields.z.b.distinct": "true"})
+    made = table(tmp_path, "k INT NOT NULL; a INT; b INT", {**SUMS, "fields.a.aggregate-function": "sum"})
+    with pytest.raises(InvalidArgument, match="takes 'z' for the name of the column"):
+        made.alter(ll.rename_column("a", "z.a"))
+    made.alter(ll.rename_column("b", "z.b"))
+
+
 def test_every_option_of_a_column_is_declared() -> None:
     """An option whose name tells that it names columns is in the one list."""
     telling = {name for name in KNOWN if name.endswith(("field", "-fields", ".columns", "bucket-key"))}
