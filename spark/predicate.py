@@ -119,7 +119,22 @@ def _compare(column: Column, op: str, value: Any, data_type: AtomicType) -> Colu
                 return _where_not_null(column, op == "!=")
             op = "<=" if op in ("<", "<=") else ">"
         return _apply(column, op, _timestamp(micros, data_type))
+    if data_type.root in ("FLOAT", "DOUBLE") and value == 0:
+        return _compare_zero(column, op, data_type)
     return _apply(column, op, _literal(value, data_type))
+
+
+def _compare_zero(column: Column, op: str, data_type: AtomicType) -> Column:
+    """Compare with both zeros. To Spark they are equal, but not to the dictionaries and bounds of Parquet that it asks: in them
+    -0.0 is below 0.0, so that a file which has -0.0 alone would be left out for `= 0.0`."""
+    negative, positive = (_literal(zero, data_type) for zero in (-0.0, 0.0))
+    match op:
+        case "=":
+            return (column >= negative) & (column <= positive)
+        case "!=":
+            return (column < negative) | (column > positive)
+        case _:
+            return _apply(column, op, negative if op in ("<", ">=") else positive)
 
 
 def _apply(column: Column, op: str, literal: Column) -> Column:
@@ -144,7 +159,11 @@ def _in(column: Column, literals: tuple[Any, ...], data_type: AtomicType) -> Col
         values = [v for v in values if int(v) % _MICRO == 0]
         options = [_timestamp(int(v) // _MICRO, data_type) for v in values]
     else:
-        options = [_literal(v, data_type) for v in values]
+        zeros = data_type.root in ("FLOAT", "DOUBLE") and any(v == 0 for v in values)
+        options = [_literal(v, data_type) for v in values if not (zeros and v == 0)]
+        if zeros:
+            both = _compare_zero(column, "=", data_type)
+            return _or_unknown(column.isin(*options) | both if options else both, literals)
     found_any = column.isin(*options) if options else _where_not_null(column, False)
     return _or_unknown(found_any, literals)
 
