@@ -109,7 +109,11 @@ def unified(where: Scope, values: Sequence[Any]) -> list[Any]:
     elif all(map(_is_number, typed)):
         target = _common_number(typed)
     elif all(map(_is_text, typed)):
-        target = pa.string()
+        target = pa.large_string() if any(_is.is_large_string(t) for t in kinds) else pa.string()
+    elif all(_is.is_binary(t) or _is.is_large_binary(t) for t in kinds):
+        target = pa.large_binary()
+    elif all(map(_is.is_time, kinds)):
+        target = min(kinds, key=lambda t: ("ns", "us", "ms", "s").index(t.unit))
     else:
         others = [v for v in typed if not (_is_text(v) and isinstance(v, pa.Scalar))]
         if len({v.type for v in others}) == 1:

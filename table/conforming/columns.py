@@ -16,7 +16,7 @@ from ...core.metadata.field_edits import numbered
 from ...core.rows.arrow import FieldIds, from_arrow_schema
 from ...core.rows.type_text import parse_sql_type
 from ...core.rows.types import DataType, Field, RowType
-from .sources import peeked
+from .sources import first_line, peeked
 
 _WHAT = (
     "pass an Arrow schema, a frame with the columns, a dict of names and types, or text such as 'id BIGINT, day DATE'"
@@ -44,10 +44,13 @@ def columns_of(given: Any) -> tuple[Field, ...]:
     schema = given if isinstance(given, pa.Schema) else getattr(given, "schema", None)
     if isinstance(schema, pa.Schema):
         return from_arrow_schema(schema)
-    if hasattr(given, "__arrow_c_schema__"):
-        return from_arrow_schema(pa.schema(given))
-    if hasattr(given, "__arrow_c_stream__"):
-        return from_arrow_schema(pa.RecordBatchReader.from_stream(given).schema)
+    try:
+        if hasattr(given, "__arrow_c_schema__"):
+            return from_arrow_schema(pa.schema(given))
+        if hasattr(given, "__arrow_c_stream__"):
+            return from_arrow_schema(pa.RecordBatchReader.from_stream(given).schema)
+    except pa.ArrowException as error:
+        raise InvalidArgument(f"schema: {first_line(error)}", next_step="use types that Arrow has") from error
     if isinstance(given, Mapping):
         return _of_pairs(list(given.items()))
     if isinstance(given, Sequence) and not isinstance(given, (bytes, bytearray)):

@@ -7,7 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+import pyarrow as pa
+
 from ...core.errors import InvalidArgument
+from ...core.rows.sizes import is_list
 from ...core.rows.types import ArrayType, DataType, Field, MapType, RowType, with_nullable
 
 
@@ -40,6 +43,17 @@ def missing_parts(known: Sequence[Field], given: Sequence[Field], path: str = ""
                 next_step=f"rename it to '{like}', or add the column with alter if both are meant",
             )
         yield where, with_nullable(field.type, True)
+
+
+def without_nulls(t: pa.DataType) -> pa.DataType:
+    """A type without the fields that have no value, and so no type, in the rows at hand."""
+    if pa.types.is_struct(t):
+        return pa.struct([f.with_type(without_nulls(f.type)) for f in t if not pa.types.is_null(f.type)])
+    if pa.types.is_map(t):
+        return pa.map_(t.key_field, t.item_field.with_type(without_nulls(t.item_type)))
+    if is_list(t):
+        return pa.list_(t.value_field.with_type(without_nulls(t.value_type)))
+    return t
 
 
 def _inside(known: DataType, given: DataType, path: str) -> Iterator[tuple[str, DataType]]:

@@ -125,6 +125,11 @@ def _of_polars(frame: Any) -> Iterator[pa.RecordBatch]:
                     next_step="cast it in the frame, for example to Int64 or a Decimal",
                 ) from error
         raise
+    objects = [name for name, kind in frame.schema.items() if str(kind) == "Object"]
+    if objects:
+        raise InvalidArgument(
+            f"column '{objects[0]}' holds Python objects, which Arrow does not have", next_step="cast it in the frame"
+        )
     if not frame.width and frame.height:
         raise InvalidArgument("the data has rows and no column", next_step="give at least one column of the table")
     yield from reader

@@ -70,12 +70,12 @@ class Changes(OpenTable):
 
         from ...core.metadata.schema_changes import add_column
         from ...core.rows.arrow import from_arrow_schema
-        from ..conforming.evolving import missing_parts
+        from ..conforming.evolving import missing_parts, without_nulls
 
         self.refresh()  # another writer may have added them already
         known = {f.name: f for f in self._schema.fields}
         chosen = [f for f in schema if f.name != leave_out and not (f.name in known and f.type.num_fields == 0)]
-        given = from_arrow_schema(pa.schema(chosen))
+        given = from_arrow_schema(pa.schema([f.with_type(without_nulls(f.type)) for f in chosen]))
         missing = list(missing_parts(self._schema.fields, given))
         if missing:
             self.alter(*(add_column(path, data_type) for path, data_type in missing))

@@ -81,6 +81,16 @@ def test_one_row_of_a_source_for_many_rows() -> None:
     assert [len(row["s"]) for row in in_order(table)] == [WIDTH + 1] * 5 + [400] * (ROWS - 5)
 
 
+@pytest.mark.parametrize("kind", [pa.string(), pa.binary()])
+def test_large_keys(kind: pa.DataType) -> None:
+    table = ll.create_table(f"memory://{uuid.uuid4().hex}/t", pa.schema([("s", kind), ("v", pa.int64())]))
+    keys = rows().column("s").cast(kind)
+    for count in (0, ROWS):
+        merge = table.merge(pa.table({"s": keys, "v": [count] * ROWS}), on=["s"]).when_matched_update_all()
+        assert merge.when_not_matched_insert_all().execute().rows_updated == count
+    assert table.to_arrow().column("v").to_pylist() == [ROWS] * ROWS
+
+
 def test_rows_that_the_source_lacks_are_those_that_are_deleted() -> None:
     table = made()
     table.append(rows())
