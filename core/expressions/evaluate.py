@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..errors import InvalidArgument
+from ..errors import InvalidArgument, Unsupported
 from ..rows.arrow import to_arrow
 from ..rows.literals import coerce_literal, plain_scalar
 from ..rows.types import AtomicType, DataType, Field, timestamp
@@ -120,11 +120,24 @@ def rows_kept(
     >>> rows_kept(Comparison(">", "a", (1,)), {"a": [1, 2, None]}, [Field(0, "a", AtomicType("INT"))], 3)
     [False, True, False]
     """
-    named = columns_of(predicate)
-    arrays = {f.name: to_arrow_array(columns[f.name], f.type, to_arrow(f.type)) for f in fields if f.name in named}
-    batch = pa.RecordBatch.from_pydict(arrays)
+    named = [f for f in fields if f.name in columns_of(predicate)]
+    try:
+        batch = pa.RecordBatch.from_pydict({f.name: _values(columns[f.name], f.type) for f in named})
+    except Unsupported:  # a time that is too far from 1970 for nanoseconds, so that each row is tested alone
+        alone = ({f.name: [columns[f.name][row]] for f in named} for row in range(rows))
+        return [rows_kept(predicate, each, fields, 1)[0] for each in alone]
     kept: list[bool] = _mask(predicate, {TARGET: batch}, rows, "where").to_pylist()
     return kept
+
+
+def _values(values: Sequence[Any], data_type: DataType) -> pa.Array:
+    target = to_arrow(data_type)
+    try:
+        return to_arrow_array(values, data_type, target)
+    except Unsupported:
+        if len(values) > 1 or not pa.types.is_timestamp(target):
+            raise
+        return to_arrow_array([values[0] // 1_000_000 * 1_000_000], data_type, pa.timestamp("ms", target.tz))
 
 
 def _mask(expression: Expression, tables: Tables, rows: int, where: str) -> pa.BooleanArray:

@@ -17,7 +17,7 @@ from lakelatch.core.expressions.evaluate import to_arrow_mask
 from lakelatch.core.expressions.tree import And, Comparison
 from lakelatch.core.rows.binary_row import encode_row
 from lakelatch.core.rows.partition import PartitionCodec
-from lakelatch.core.rows.types import AtomicType, Field, string
+from lakelatch.core.rows.types import AtomicType, Field, string, timestamp
 from lakelatch.core.statistics.collect import ColumnStats, StatsMode, decode_stats, file_stats_fields
 from lakelatch.core.statistics.pruning import (
     PartitionTest,
@@ -181,6 +181,11 @@ def test_partitions() -> None:
         False,
     ]
     assert PartitionTest(condition_of("1 = 2", ()), PartitionCodec(())).kept([encode_row([], [])]) == [False]
+    nanos = Field(0, "p", timestamp(9))
+    far = PartitionCodec((nanos,))
+    times = [far.encode([nano]) for nano in (0, 4 * 10**19, -6 * 10**19, 1, None)]
+    after = PartitionTest(condition_of("p > '1970-01-01'", [nanos]), far)
+    assert after.kept(times) == [False, True, False, True, False], "years that nanoseconds cannot count"
     mixed = ((col("p") == 1) & (X == 5)) | ((col("p") == 2) & (X == 9)) | (col("q") == "z")
     file = {"x": ColumnStats(6, 9, 0)}
     assert not may_match(mixed, file | partition_stats((1, None), fields, 7), 7)
