@@ -168,7 +168,7 @@ def history(store: Overtaken) -> None:
     later.commit(
         Restoration(
             kind="OVERWRITE", entries=tuple(back), commit_user="keeper", index_entries=(vector,),
-            target=lambda row: True, read_snapshot=timeline.latest(), remarks=Remarks("ROLLBACK"),
+            target=lambda row: True, read_snapshot=timeline.latest(), remarks=Remarks("OVERWRITE"),
         )
     )  # fmt: skip
     later.settle()
