@@ -32,8 +32,7 @@ ENGINES = [
 ]
 
 
-@pytest.mark.parametrize("options", ENGINES)
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("kind", "options"), zip(KINDS, ENGINES, strict=True))
 def test_both_leave_out_the_same_rows(kind: str, options: dict[str, str], tmp_path: Path, paimon_java: Any) -> None:
     expiring = {"bucket": "1", "record-level.expire-time": "1 d", "record-level.time-field": "t"}
     columns = [("k", "INT NOT NULL"), ("t", kind), ("v", "INT")]
