@@ -10,6 +10,7 @@ import pytest
 from by_hand.tables import IDENTITIES, Handmade, added, data, full, metadata, with_page
 
 from lakelatch.backends.store import ObjectInfo
+from lakelatch.backends.trust import allow
 from lakelatch.coordinator.intents.intent import Intent
 from lakelatch.coordinator.journal.lines import Entry, line_of
 from lakelatch.coordinator.journal.object_journal import FOLDER
@@ -192,7 +193,10 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path]:
 
 
 def with_journal(place: object) -> Handmade:
-    return Handmade(commit__journal=str(place))
+    made = Handmade(commit__journal=str(place))
+    if isinstance(place, Path):
+        allow(made.store.url, place)
+    return made
 
 
 def test_every_journal_that_is_named_is_read(files: tuple[Path, Path]) -> None:
