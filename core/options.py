@@ -82,6 +82,17 @@ def parse_zone(text: str) -> str:
 GROUP_AUTO, GROUP_OFF = "auto", "off"
 
 
+REPLAY_WARNS, REPLAY_REFUSES = "warn", "error"
+
+
+def parse_replay(text: str) -> str:
+    """What happens if the rows of a commit that is repeated are evidently others."""
+    folded = text.strip().lower()
+    if folded not in (REPLAY_WARNS, REPLAY_REFUSES):
+        raise ValueError(f"{text!r} is neither {REPLAY_WARNS} nor {REPLAY_REFUSES}")
+    return folded
+
+
 def parse_group(text: str) -> str:
     folded = text.strip().lower()
     if folded not in (GROUP_AUTO, GROUP_OFF):
@@ -194,6 +205,7 @@ COMMIT_MAX_RETRY_WAIT = Option("commit.max-retry-wait", parse_duration_ms, 10_00
 COMMIT_USER_PREFIX = Option("commit.user-prefix", str, "")
 COMMIT_JOURNAL = Option("commit.journal", str, "")
 COMMIT_GROUP = Option("commit.group", parse_group, GROUP_OFF)
+COMMIT_REPLAY = Option("commit.replay", parse_replay, REPLAY_WARNS)
 """Whether an append that loses a race may ride with the next winner."""
 
 SNAPSHOT_TIME_RETAINED = Option("snapshot.time-retained", parse_duration_ms, 3_600_000)

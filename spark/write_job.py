@@ -45,6 +45,7 @@ from ..table.table import Table
 from ..table.writing.beginning import Beginning
 from ..table.writing.overwrites import overwrite_spec, snapshot_read
 from ..table.writing.placement import UNAWARE_BUCKET
+from ..table.writing.replays import check_replay
 from ..table.writing.transaction import Transaction
 from ..table.writing.unfinished import discard
 from .asked import Asked, Cluster, Mode
@@ -177,6 +178,8 @@ def carry_out(df: Any, asked: Asked) -> Receipt:
             if is_new:
                 _take_back(table, asked.storage_options)
             raise
+    if tx.replayed:
+        check_replay(tx.receipt, table.schema, "APPEND" if asked.mode == "append" else "OVERWRITE", None)
     if table.schema.primary_keys and messages and not tx.receipt.replayed:
         _compact(table, messages, df.sparkSession)
     return tx.receipt

@@ -37,8 +37,10 @@ from ...core.typed import assert_never
 from ..history.base import Base
 from ..history.lineage import refuse_fork
 from ..history.timeline import Timeline
+from ..identities.memory import name_of
 from ..identities.recall import recall
 from ..intents import shelf
+from ..intents.carried import carried_by
 from ..intents.window import Window
 from ..journal.lines import BoundJournal, Journal, MemoryJournal, address_of
 from ..outcome.carrier import carrier_of
@@ -501,7 +503,16 @@ class Committer:
             sequential_requests=0,
             elapsed_ms=0.0,
             replayed=True,
+            rows=_rows_of(snapshot, user, identifier) if snapshot is not None and kind == "APPEND" else None,
         )
+
+
+def _rows_of(snapshot: Snapshot, user: str, identifier: int) -> int | None:
+    """How many rows a commit appended in a snapshot; None where that does not say."""
+    listed = carried_by(snapshot)
+    if not listed and (snapshot.commit_user, snapshot.commit_identifier) == (user, identifier):
+        return snapshot.delta_record_count
+    return next((one.rows for one in listed if (one.user, one.identifier) == (name_of(user), identifier)), None)
 
 
 def _nothing() -> None:

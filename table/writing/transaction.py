@@ -36,10 +36,11 @@ from ...coordinator.history.timeline import Timeline
 from ...core.errors import CommitConflict, InvalidArgument, LakelatchError
 from ...core.metadata.bucket_mode import BucketMode, bucket_mode
 from ...core.metadata.data_file import PartitionBucket
-from ...core.metadata.snapshot import REPLACED, OperationWord, Snapshot, replaced_text
+from ...core.metadata.snapshot import REPLACED, CommitKind, OperationWord, Snapshot, replaced_text
 from ...core.places import codec_of
 from .new_rows import NewRows
 from .overwrites import overwrite_spec, partitions_target, refuse_outside, snapshot_read, with_partition
+from .replays import check_replay
 from .unfinished import discard
 from .upgrade import upgraded
 from .writer import keys_of
@@ -93,6 +94,7 @@ class Transaction:
         self._user = commit_user or fresh_user or new_commit_user(committer.schema)
         self._identifier, self._written_before = identifier, written_before
         self._in_order, self._query = in_order, query
+        self._offered: int | None = 0
         self._isolation, self._properties, self._watermark_ms = isolation, properties, watermark_ms
         self._group = group
         self._newest_schema, self._tell_written, self._lookups = newest_schema, written, lookups
@@ -274,7 +276,10 @@ class Transaction:
         self._read = read_snapshot
 
     def _write(self, data: Any, *, row_kind: str | None = None, deletes: bool = False) -> None:
-        if not self._replayed:
+        if self._replayed:
+            number = getattr(data, "num_rows", None) if row_kind is None and not deletes else None
+            self._offered = None if number is None or self._offered is None else self._offered + number
+        else:
             replaces = self._target is not None
             self._rows.write(data, row_kind=row_kind, deletes=deletes, replaces=replaces, whole=self._replaces_whole)
 
@@ -296,6 +301,8 @@ class Transaction:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._replayed:
+            if kind is None and self._operation in ("WRITE", "OVERWRITE") and not self._computed:
+                check_replay(self.receipt, self._schema, self._kind, self._offered)
             return
         if kind is not None:
             self._abandon()
@@ -315,6 +322,15 @@ class Transaction:
             raise
         if self._tell_written is not None and self._rows.has_any and not self._receipt.replayed:
             self._tell_written(frozenset((m.partition, m.bucket) for m in committed if m.new_files))
+
+    @property
+    def _kind(self) -> CommitKind:
+        return "APPEND" if self._target is None else "OVERWRITE"
+
+    @property
+    def _computed(self) -> bool:
+        """Whether what was written depends on rows of the table, or came from other processes."""
+        return self._rows_read is not None or self._updates_rows or bool(self._given)
 
     def _committed(self, messages: list[CommitMessage]) -> tuple[Receipt, list[CommitMessage]]:
         """Commit. Keys that others have put into other dynamic buckets are written there first, as often as races may be lost.
@@ -359,7 +375,7 @@ class Transaction:
         elif self._newest_schema:
             request = RepeatableRequest
         return request(
-            kind="APPEND" if self._target is None else "OVERWRITE",
+            kind=self._kind,
             entries=entries_of(messages),
             commit_user=self._user,
             identifier=self._identifier,
