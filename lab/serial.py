@@ -27,7 +27,8 @@ class Op:
 
     Attributes:
         puts: what it does, in this order: `1` writes key 1, `-1` deletes it, `+1` changes the value that it has, if there is one,
-            `*` removes all keys, and `=1:A` gives key 1 a value that was there before, as a rollback does.
+            `~1` writes it if there is none, too, `*` removes all keys,
+            and `=1:A` gives key 1 a value that was there before, as a rollback does.
         after: the commits that had ended when it began.
         found: the commit whose value a change has read, by key; "" for none. Keys that are missing are not known.
     """
@@ -45,7 +46,7 @@ class Op:
         """
         after = dict(state)
         for put in self.puts:
-            key = put.lstrip("+-=")
+            key = put.lstrip("+-=~")
             if put == "*":
                 after.clear()
             elif put[0] == "=":
@@ -53,12 +54,12 @@ class Op:
                 after[key] = value
             elif put[0] == "-":
                 after.pop(key, None)
-            elif put[0] == "+":
+            elif put[0] in "+~":
                 before = writer_of(after.get(key, ""))
                 if self.found.get(key, before) != before:
                     return None
-                if before:
-                    after[key] = f"{self.commit}_{before}"
+                if before or put[0] == "~":
+                    after[key] = f"{self.commit}_{before}" if before else self.commit
             else:
                 after[key] = self.commit
         return after
@@ -154,12 +155,12 @@ def contradiction(ops: Sequence[Op], values: Mapping[str, str]) -> str:
 
 def _fewer_keys(ops: Sequence[Op], values: Mapping[str, str]) -> Iterator[frozenset[str]]:
     """Single keys: most contradictions need no more."""
-    named = {put.lstrip("+-=").partition(":")[0] for op in ops for put in op.puts if put != "*"} | values.keys()
+    named = {put.lstrip("+-=~").partition(":")[0] for op in ops for put in op.puts if put != "*"} | values.keys()
     yield from (frozenset({key}) for key in sorted(named))
 
 
 def _of_keys(op: Op, keys: frozenset[str]) -> Op:
-    puts = tuple(p for p in op.puts if p == "*" or p.lstrip("+-=").partition(":")[0] in keys)
+    puts = tuple(p for p in op.puts if p == "*" or p.lstrip("+-=~").partition(":")[0] in keys)
     return replace(op, puts=puts, found={k: v for k, v in op.found.items() if k in keys})
 
 
