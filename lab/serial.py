@@ -134,12 +134,10 @@ def contradiction(ops: Sequence[Op], values: Mapping[str, str]) -> str:
     Raises:
         Undecided: see `order_of`.
     """
-    if order_of(ops, values) is not None:
+    found = _of_one_key(ops, values)
+    if found is None and order_of(ops, values) is not None:
         return ""
-    for keys in _fewer_keys(ops, values):
-        only, left = [_of_keys(op, keys) for op in ops], {k: v for k, v in values.items() if k in keys}
-        if order_of(only, left) is None:
-            ops, values = [op for op in only if op.puts], left
+    ops, values = found or (ops, values)
     size = max(1, len(ops) // 2)
     while True:
         for start in range(0, len(ops), size):
@@ -153,10 +151,14 @@ def contradiction(ops: Sequence[Op], values: Mapping[str, str]) -> str:
             size = max(1, size // 2)
 
 
-def _fewer_keys(ops: Sequence[Op], values: Mapping[str, str]) -> Iterator[frozenset[str]]:
-    """Single keys: most contradictions need no more."""
+def _of_one_key(ops: Sequence[Op], values: Mapping[str, str]) -> tuple[list[Op], dict[str, str]] | None:
+    """What concerns a key that no order explains: most contradictions need no more, and are found sooner that way."""
     named = {put.lstrip("+-=~").partition(":")[0] for op in ops for put in op.puts if put != "*"} | values.keys()
-    yield from (frozenset({key}) for key in sorted(named))
+    for key in sorted(named):
+        only, left = [_of_keys(op, frozenset({key})) for op in ops], {k: v for k, v in values.items() if k == key}
+        if order_of(only, left) is None:
+            return [op for op in only if op.puts], left
+    return None
 
 
 def _of_keys(op: Op, keys: frozenset[str]) -> Op:
