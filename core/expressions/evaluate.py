@@ -24,8 +24,9 @@ from ..rows.arrow import to_arrow
 from ..rows.literals import coerce_literal, plain_scalar
 from ..rows.types import AtomicType, DataType, Field, timestamp
 from ..rows.values import plain_array, to_arrow_array, to_arrow_scalar
-from .functions import FUNCTIONS, Scope, as_instant, as_local, rounded, unified
+from .functions import FUNCTIONS, rounded, unified
 from .masks import tested
+from .scope import Scope, as_instant, as_local
 from .tree import (
     TARGET,
     And,

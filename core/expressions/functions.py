@@ -10,8 +10,6 @@ fraction. NaN equals itself and is larger than every other number; 0.0 and -0.0 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import tzinfo
 from decimal import Decimal
 from functools import reduce
 from typing import Any, NoReturn
@@ -20,31 +18,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..errors import InvalidArgument
-from ..rows.literals import coerce_literal
-from ..rows.types import timestamp
-from ..rows.values import to_arrow_scalar
 from .masks import like_regex
-from .times import instant_of, local_of
+from .scope import Scope, as_instant, as_local, is_instant, read_as
 
 _is = pa.types
 _DIGITS = {1: 3, 2: 5, 4: 10, 8: 20}
 _MOST_DIGITS = 38
-
-
-@dataclass(frozen=True)
-class Scope:
-    """Where an expression is computed.
-
-    Attributes:
-        where: what it is for, for errors.
-        zone: of times without one; None refuses what depends on it.
-    """
-
-    where: str
-    zone: tzinfo | None = None
-
-    def __str__(self) -> str:
-        return self.where
 
 
 Function = Callable[[Scope, list[Any]], Any]
@@ -62,33 +41,6 @@ def _is_text(value: Any) -> bool:
 def _is_number(value: Any) -> bool:
     t = value.type
     return bool(_is.is_integer(t) or _is.is_floating(t) or _is.is_decimal(t))
-
-
-# -------------------------------------------------------------------------------------------------------------- zones
-
-
-def _is_instant(value: Any) -> bool:
-    return bool(_is.is_timestamp(value.type) and value.type.tz is not None)
-
-
-def _needed_zone(scope: Scope) -> tzinfo:
-    if scope.zone is None:
-        raise InvalidArgument(
-            f"{scope}: a TIMESTAMP WITH LOCAL TIME ZONE is a date or a time of the clock only in a time zone, and none is given",
-            next_step="compare it with points in time, such as '2024-07-05 00:00:00Z'",
-        )
-    region: tzinfo = getattr(scope.zone, "region", scope.zone)  # a zone that is asked at a cost has one for many rows
-    return region
-
-
-def as_local(scope: Scope, value: Any) -> Any:
-    """A time without a zone: of a point in time, what the clock shows in the zone of the scope."""
-    return local_of(value, _needed_zone(scope)) if _is_instant(value) else value
-
-
-def as_instant(scope: Scope, value: Any) -> Any:
-    """A point in time: of a date or a time of the clock, when the clock shows it in the zone of the scope."""
-    return value if _is_instant(value) else instant_of(value, _needed_zone(scope))
 
 
 # ------------------------------------------------------------------------------------------------------------- types
@@ -119,7 +71,7 @@ def unified(where: Scope, values: Sequence[Any]) -> list[Any]:
         if len({v.type for v in others}) == 1:
             target = others[0].type  # text is read as the type of the other values
         elif others and all(_is.is_timestamp(v.type) or _is.is_date(v.type) for v in others):
-            if any(map(_is_instant, others)):
+            if any(map(is_instant, others)):
                 values = [v if _is.is_null(v.type) or _is_text(v) else as_instant(where, v) for v in values]
                 others = [as_instant(where, v) for v in others]
             times = [v.type for v in others if _is.is_timestamp(v.type)]
@@ -134,7 +86,7 @@ def _as(where: Scope, value: Any, target: pa.DataType) -> Any:
     if value.type == target:
         return value
     if _is_text(value) and isinstance(value, pa.Scalar) and not _is.is_large_string(target):
-        return _read_as(where, value, target)
+        return read_as(where, value, target)
     return pc.cast(_as_decimal(value) if _is.is_decimal(target) and _is_number(value) else value, target)
 
 
@@ -177,29 +129,18 @@ def _aligned(where: Scope, op: str, a: Any, b: Any) -> tuple[Any, Any]:
         return a, b
     for one, other, order in ((a, b, 1), (b, a, -1)):
         if _is_text(one) and isinstance(one, pa.Scalar) and not _is.is_nested(other.type):
-            read = _read_as(where, one, other.type)
+            read = read_as(where, one, other.type)
             return (read, other) if order == 1 else (other, read)
     dates = all(_is.is_date(v.type) or _is.is_timestamp(v.type) for v in (a, b))
     binary = all(
         _is.is_binary(v.type) or _is.is_large_binary(v.type) or _is.is_fixed_size_binary(v.type) for v in (a, b)
     )
     times = all(_is.is_time(v.type) for v in (a, b))
-    if dates and (_is_instant(a) or _is_instant(b)):
+    if dates and (is_instant(a) or is_instant(b)):
         return as_instant(where, a), as_instant(where, b)
     if dates or binary or times:
         return a, b
     return _refuse(where, f"'{op}'", a, b)
-
-
-def _read_as(where: Scope, text: pa.Scalar, target: pa.DataType) -> pa.Scalar:
-    """A text that is compared with another type, as that type."""
-    try:
-        if _is.is_timestamp(target) and target.tz is not None:
-            kind = timestamp(9, local_zone=True)
-            return to_arrow_scalar(coerce_literal(text.as_py(), kind, str(where), where.zone), kind, target)
-        return pc.cast(text, target)
-    except pa.ArrowException:
-        raise InvalidArgument(f"{where}: {text.as_py()!r} is no {target}") from None
 
 
 def _equal(a: Any, b: Any) -> Any:

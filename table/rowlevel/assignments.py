@@ -19,8 +19,9 @@ import pyarrow as pa
 from ...core.errors import InvalidArgument
 from ...core.expressions.binding import Binder
 from ...core.expressions.evaluate import Tables, evaluate, type_of
-from ...core.expressions.functions import Scope, as_instant, as_local, rounded
+from ...core.expressions.functions import rounded
 from ...core.expressions.names import Names
+from ...core.expressions.scope import Scope, as_instant, as_local
 from ...core.expressions.sql import parse_expression
 from ...core.expressions.tree import TARGET, Expression, Literal, Reference, lit, references_of
 from ...core.rows.arrow import to_arrow

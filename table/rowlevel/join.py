@@ -14,7 +14,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ...core.expressions.functions import Scope, unified
+from ...core.expressions.functions import unified
+from ...core.expressions.scope import Scope
 from .operation import distinct
 
 _is = pa.types
