@@ -9,6 +9,7 @@ import pickle
 import platform
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -32,7 +33,7 @@ from lakelatch.spark.source_options import SourceOptions
 from lakelatch.spark.tasks import WriteTask
 from lakelatch.spark.types import from_spark_schema, to_spark
 from lakelatch.spark.worker_errors import HIDE_TRACEBACK, one_sentence
-from lakelatch.spark.write_job import _job_error
+from lakelatch.spark.write_job import _job_error, _remove_job
 from lakelatch.table.scan.split import Split
 
 
@@ -250,6 +251,27 @@ def test_an_error_from_an_executor_keeps_its_class() -> None:
     assert "bucket-0/data-x.parquet" in str(error)
     assert error.left_files == ["bucket-0/data-x.parquet"]  # type: ignore[attr-defined]
     assert _job_error(ValueError("theirs"), [], "data-x").args == ("theirs",)
+
+
+def test_files_of_a_failed_job_go_wherever_they_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those in external locations too; other jobs' files stay, and what cannot be deleted is told."""
+    outside = tmp_path / "out"
+    options = {"data-file.external-paths": f"file://{outside}", "data-file.external-paths.strategy": "round-robin"}
+    table = ll.create_table(str(tmp_path / "t"), ll.Schema([("v", "INT")]), options=options)
+    for root in (tmp_path / "t", outside):
+        (root / "bucket-0").mkdir(parents=True)
+        for job in ("mine", "theirs"):
+            (root / "bucket-0" / f"data-{job}-0.parquet").write_bytes(b"x")
+
+    def left() -> list[str]:
+        return sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("data-*"))
+
+    with monkeypatch.context() as refusing:
+        refusing.setattr("os.unlink", lambda path: (_ for _ in ()).throw(PermissionError(1, "Operation not permitted")))
+        kept = _remove_job(table.store, table.schema, "mine")
+        assert sorted(kept) == ["bucket-0/data-mine-0.parquet", f"file:{outside}/bucket-0/data-mine-0.parquet"]
+    assert _remove_job(table.store, table.schema, "mine") == []
+    assert left() == ["out/bucket-0/data-theirs-0.parquet", "t/bucket-0/data-theirs-0.parquet"]
 
 
 def test_without_pyspark_the_error_says_what_to_install() -> None:

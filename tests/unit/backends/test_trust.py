@@ -211,3 +211,24 @@ def test_what_is_allowed_travels_to_the_workers_of_spark(tmp_path: Path) -> None
     )  # fmt: skip
     assert done.stdout.split() == ["True"]
     assert pickle.loads(_sealed(trust.is_allowed, "/lake/t", "/other/f")) is False
+
+
+def test_a_journal_is_allowed_by_its_own_name_alone(tmp_path: Path) -> None:
+    """A folder that is allowed for data files may hold links of whoever writes there, and so may the table's own folder."""
+    profile = tmp_path / "profile"
+    profile.write_text("mine")
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "journal").symlink_to(profile)
+    for path in (tmp_path / "out" / "journal", tmp_path / "t" / "journal"):
+        table = ll.create_table(str(tmp_path / "t"), ROWS.schema, options={"commit.journal": str(path)}, exist_ok=True)
+        table.alter(ll.set_option("commit.journal", str(path)))
+        ll.allow(table.url, tmp_path / "out")
+        with pytest.raises(
+            InvalidArgument, match=r"option 'commit.journal' of table .* was not allowed for this table"
+        ):
+            ll.open_table(str(tmp_path / "t")).append(ROWS)
+        assert ll.recover(str(tmp_path / "t")).commits == ()
+    assert profile.read_text() == "mine"
+    ll.allow(str(tmp_path / "t"), tmp_path / "t" / "journal")
+    ll.open_table(str(tmp_path / "t")).append(ROWS)
+    assert (tmp_path / "t" / "journal").exists()
