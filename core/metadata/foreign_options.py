@@ -38,7 +38,7 @@ _AVRO_CODECS = ("zstd", "zstandard", "snappy", "deflate", "bzip2", "xz", "null")
 
 def reading_options(schema: TableSchema) -> list[str]:
     """The options of a schema that are those of one read."""
-    return [option for option in _READING if schema.option_texts.get(option)]
+    return [option for option in _READING if schema.options.texts.get(option)]
 
 
 def check_foreign(schema: TableSchema, before: TableSchema | None = None) -> None:
