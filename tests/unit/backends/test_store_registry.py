@@ -22,6 +22,7 @@ from lakelatch.backends.keys import key_defect
 from lakelatch.backends.local import LocalStore
 from lakelatch.backends.memory import MemoryStore
 from lakelatch.backends.other import OtherStore
+from lakelatch.backends.patience import Patience
 from lakelatch.backends.registry import ENTRY_POINTS, open_beside, open_store
 from lakelatch.backends.s3 import S3Store
 from lakelatch.backends.storage_options import StorageOptions
@@ -167,6 +168,7 @@ def test_hdfs_without_a_host_is_that_of_the_configuration(url: str, monkeypatch:
     with pytest.raises(InvalidArgument, match="no default"):
         open_store(url).get("k")
     there = open_store(url, {"fs.defaultFS": "hdfs://127.0.0.1:1", "request_timeout": 2})
+    there._patience = Patience(2.0, sends=1)  # type: ignore[attr-defined]
     with pytest.raises(StoreUnavailable):
         there.get("k")
 
