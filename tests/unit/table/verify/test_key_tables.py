@@ -20,7 +20,7 @@ SCHEMA = pa.schema([pa.field("k", pa.int32(), nullable=False), ("v", pa.string()
 @pytest.fixture
 def table(request: pytest.FixtureRequest) -> Table:
     """With an index file of keys, and a changelog."""
-    options = {"bucket": "-1", "changelog-producer": "input", "manifest.compression": "none"}
+    options = {"bucket": "-1", "changelog-producer": "input", "manifest.compression": "null"}
     made = ll.create_table(f"memory://verify-{request.node.name}/t", SCHEMA, primary_key=["k"], options=options)
     made.append(pa.table({"k": [1, 2], "v": ["a", "b"]}).cast(SCHEMA))
     made.committer.settle()
