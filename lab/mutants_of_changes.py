@@ -132,7 +132,7 @@ CHANGES: tuple[Mutant, ...] = (
     ),
     Mutant(
         "the last identifier of a user alone is remembered",
-        lambda: [(Trace, "with_landing", lambda self, identifier, snapshot: Trace.of(identifier, snapshot))],
+        lambda: [(Trace, "with_landing", lambda self, identifier, snapshot, query: Trace.of(identifier, snapshot))],
         (writers.gaps(0),),
     ),
     Mutant(
