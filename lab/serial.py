@@ -155,10 +155,27 @@ def _of_one_key(ops: Sequence[Op], values: Mapping[str, str]) -> tuple[list[Op],
     """What concerns a key that no order explains: most contradictions need no more, and are found sooner that way."""
     named = {put.lstrip("+-=~").partition(":")[0] for op in ops for put in op.puts if put != "*"} | values.keys()
     for key in sorted(named):
-        only, left = [_of_keys(op, frozenset({key})) for op in ops], {k: v for k, v in values.items() if k == key}
+        only, left = (
+            _busy([_of_keys(op, frozenset({key})) for op in ops]),
+            {k: v for k, v in values.items() if k == key},
+        )
         if order_of(only, left) is None:
-            return [op for op in only if op.puts], left
+            return only, left
     return None
+
+
+def _busy(ops: Sequence[Op]) -> list[Op]:
+    """Those that do something. What came before one that does nothing, comes before what came after it."""
+    before: dict[str, frozenset[str]] = {}
+    for op in ops:
+        after = frozenset(name for earlier in op.after for name in before.get(earlier, {earlier}))
+        before[op.commit] = frozenset({op.commit}) if op.puts else after
+    names = {op.commit for op in ops if op.puts}
+    return [
+        replace(op, after=frozenset(n for earlier in op.after for n in before.get(earlier, ())) & names)
+        for op in ops
+        if op.puts
+    ]
 
 
 def _of_keys(op: Op, keys: frozenset[str]) -> Op:

@@ -115,3 +115,9 @@ def test_a_planted_bug_shows_in_a_seeded_history(name: str) -> None:
 
 def test_a_seed_replays() -> None:
     assert run_history(11) == run_history(11)
+
+
+def test_time_passes_through_commits_of_other_keys() -> None:
+    """A, then X, then B: what is found of key 1 says that B came first, and X does nothing to it."""
+    told = contradiction(ops(("A", "1"), ("X", "2", "A"), ("B", "1", "X")), {"1": "A", "2": "X"})
+    assert [line.strip() for line in told.splitlines()[1:]] == ["A: 1", "B: 1, after A"]
