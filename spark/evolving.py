@@ -40,7 +40,7 @@ def with_new_columns(
         table = opened()
         new = new_columns(frame, table.schema.names, tells_case=tells_case)
         given = from_spark_schema(spark.StructType([f for f in frame.fields if f in new.fields or _has_parts(f)]))
-        missing = dict(missing_parts(table.schema.fields, given))
+        missing = dict(missing_parts(table.schema.fields, given, tells_case=tells_case))
         if not missing:
             break
         growing = {path.partition(".")[0] for path in missing}
@@ -51,7 +51,7 @@ def with_new_columns(
             table.alter(*(add_column(path, kind) for path, kind in missing.items()))
             break
         except InvalidArgument:
-            if last or len(list(missing_parts(opened().schema.fields, given))) == len(missing):
+            if last or len(list(missing_parts(opened().schema.fields, given, tells_case=tells_case))) == len(missing):
                 raise  # else another writer has added one of them meanwhile
     return table
 

@@ -14,12 +14,15 @@ from ...core.rows.sizes import is_list
 from ...core.rows.types import ArrayType, DataType, Field, MapType, RowType, with_nullable
 
 
-def missing_parts(known: Sequence[Field], given: Sequence[Field], path: str = "") -> Iterator[tuple[str, DataType]]:
+def missing_parts(
+    known: Sequence[Field], given: Sequence[Field], path: str = "", *, tells_case: bool = False
+) -> Iterator[tuple[str, DataType]]:
     """What is missing: its path, as `add_column` takes it, and its type.
 
     Args:
         known: the table's columns.
         given: the columns of the rows, as a new table would have them.
+        tells_case: names that differ only in case are two names.
 
     Raises:
         InvalidArgument: a name differs from a known one only in the case of its letters.
@@ -34,10 +37,10 @@ def missing_parts(known: Sequence[Field], given: Sequence[Field], path: str = ""
     for field in given:
         where = path + field.name
         if field.name in by_name:
-            yield from _inside(by_name[field.name], field.type, where)
+            yield from _inside(by_name[field.name], field.type, where, tells_case)
             continue
         like = next((name for name in by_name if name.casefold() == field.name.casefold()), None)
-        if like is not None:
+        if like is not None and not tells_case:
             raise InvalidArgument(
                 f"column '{where}' differs from the table's column '{path}{like}' only in the case of its letters",
                 next_step=f"rename it to '{like}', or add the column with alter if both are meant",
@@ -56,11 +59,11 @@ def without_nulls(t: pa.DataType) -> pa.DataType:
     return t
 
 
-def _inside(known: DataType, given: DataType, path: str) -> Iterator[tuple[str, DataType]]:
+def _inside(known: DataType, given: DataType, path: str, tells_case: bool) -> Iterator[tuple[str, DataType]]:
     match known, given:
         case RowType(fields=fields), RowType(fields=others):
-            yield from missing_parts(fields, others, f"{path}.")
+            yield from missing_parts(fields, others, f"{path}.", tells_case=tells_case)
         case ArrayType(element=element), ArrayType(element=other):
-            yield from _inside(element, other, f"{path}.element")
+            yield from _inside(element, other, f"{path}.element", tells_case)
         case MapType(value=value), MapType(value=other):
-            yield from _inside(value, other, f"{path}.value")
+            yield from _inside(value, other, f"{path}.value", tells_case)
