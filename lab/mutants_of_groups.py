@@ -115,9 +115,9 @@ def _takes_it_for_closed(*about: Any) -> Any:
 _look_for = look_for
 
 
-def _riders_forgotten(self: Recalled, *about: Any, riders: Any = ()) -> Any:
+def _riders_forgotten(self: Recalled, *about: Any, riders: Any = (), **how: Any) -> Any:
     """Riders are not in the table's memory of identities."""
-    return _carried_on(self, *about)
+    return _carried_on(self, *about, **how)
 
 
 def _does_not_name_it(self: run.CommitRun, dead: Any) -> None:
