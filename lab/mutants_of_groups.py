@@ -71,7 +71,7 @@ def _keeps_riders(self: Group, *given: Any) -> Any:
 
 def _names_nobody_but_riders(self: run.CommitRun, attempt: Any) -> Any:
     """A leader that carries nobody does not list itself, although its intent may be open."""
-    self.group.asked = False
+    self.group.asked_s = None
     return _built(self, attempt)
 
 
@@ -123,7 +123,7 @@ def _riders_forgotten(self: Recalled, *about: Any, riders: Any = (), **how: Any)
 def _does_not_name_it(self: run.CommitRun, dead: Any) -> None:
     """Whoever finishes a dead rider publishes its rows as a commit of its own."""
     _take_over(self, dead)
-    self.group.asked = False
+    self.group.asked_s = None
 
 
 def _under_its_names(self: run.CommitRun, dead: Any) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import cached_property
 
 from ...backends.deadline import answered_within
 from ...backends.elsewhere import fixed_url, place_of
@@ -97,8 +98,7 @@ class Committer:
         first_schema: bytes | None = None,
     ) -> None:
         self.store, self.paths, self.schema, self._around = store, paths, schema, around
-        self._first_schema, self._table_id = first_schema, identity_of(first_schema)
-        self._home = f"{self._table_id} at {place_of(store)}"
+        self._first_schema = first_schema
         self.journal: Journal = journal if journal is not None else MemoryJournal()
         self._policy = RetryPolicy.from_options(schema.options)
         self._knows = Knowledge(around, schema)
@@ -225,6 +225,15 @@ class Committer:
             warm=self._knows.newest.get(),
             group=Group(request, name, self.schema, self._around, self._home, rides, crowded),
         )
+
+    @cached_property
+    def _table_id(self) -> str:
+        return identity_of(self._first_schema)
+
+    @property
+    def _home(self) -> str:
+        """Identity and place of the table."""
+        return f"{self._table_id} at {place_of(self.store)}"
 
     def _driver(self, run: CommitRun, name: str, journal: Journal, seen: Watch) -> Driver:
         address, branch = address_of(fixed_url(self.store)), self.paths.branch

@@ -90,7 +90,7 @@ class Group:
         riders: the intents that the current attempt carries.
         met: what won the last race against it, or came while it waited.
         aboard: the snapshot that carries it.
-        asked: whether it has ever registered an intent, so that its snapshot has to name it.
+        asked_s: how long the store took to register its intent, in seconds, 0 if that was not measured; None: it never asked.
     """
 
     request: CommitRequest
@@ -104,8 +104,12 @@ class Group:
     riders: tuple[Intent, ...] = ()
     met: Met | None = None
     aboard: Snapshot | None = None
-    asked: bool = False
-    round_trip_s: float = 0.0
+    asked_s: float | None = None
+
+    @property
+    def asked(self) -> bool:
+        """Whether it has ever registered an intent, so that its snapshot has to name it."""
+        return self.asked_s is not None
 
     @property
     def window(self) -> Window | None:
@@ -147,7 +151,7 @@ class Group:
         user = name_of(request.commit_user)
         of_schema = self.schema.id, self.schema.bucket
         made = Intent(self.commit, user, request.identifier, base, *of_schema, rows, lines, self.table)
-        self.intent, self.asked = made, True
+        self.intent, self.asked_s = made, self.asked_s or 0.0
         names = tuple(line.file_name for line in lines)
         return ev.IntentPrepared(base, made.file_name, names, made.to_json().decode())
 
@@ -159,7 +163,7 @@ class Group:
             doubt = shelf.register(timeline, self.intent)
         except StoreUnavailable as error:
             return ev.IntentRefused(error.message)
-        self.round_trip_s = min(LONGEST_PAUSE_S, self.around.monotonic_s() - began_s)
+        self.asked_s = min(LONGEST_PAUSE_S, self.around.monotonic_s() - began_s)
         return ev.IntentRegistered(doubt or "")
 
     def choose(
@@ -184,7 +188,7 @@ class Group:
 
     def wait_for_carrier(self, base: SnapshotRef, timeline: Timeline) -> Event:
         """Look whether a snapshot came above the base, after a pause: one and a half round trips in all."""
-        self.around.sleep(self.round_trip_s * PAUSE)
+        self.around.sleep((self.asked_s or 0.0) * PAUSE)
         began_ms = self.around.now_ms
         try:
             found = timeline.find(base.id + 1)

@@ -95,7 +95,7 @@ class Collecting(RunState):
         schema_id = known.schema_id if known else self.schema.id
         aboard = self.group.already_aboard(seen) if won else None
         if met is not None and aboard is not None:
-            self.ahead = Base(seen, (), schema_id, met.asked_ms, unread=True)
+            self.left.ahead = Base(seen, (), schema_id, met.asked_ms, unread=True)
             return aboard
         is_new = seen not in self.lost or effect.attempt == 2  # a writer that loses again is late each time
         is_near = met is not None and now_ms - met.asked_ms <= JUST_READ_MS
@@ -105,7 +105,7 @@ class Collecting(RunState):
         self._compare(seen, look)
         fate = self.group.fate(latest, self.timeline)
         if isinstance(fate, Aboard):
-            self.ahead = Base(latest, (), schema_id, now_ms, look.unhinted, unread=True)
+            self.left.ahead = Base(latest, (), schema_id, now_ms, look.unhinted, unread=True)
             return fate
         if why := untold(fate):
             raise StoreUnavailable(why)
@@ -135,8 +135,8 @@ class Collecting(RunState):
         if instead is None and seen is not None and seen.id == known.id + 1 and base_of(seen) != ref_of(known):
             there = self.timeline.find(known.id)
             instead = there if ref_of(there) != ref_of(known) else None
-        if instead is not None and all(known is not before for before, _ in self.replaced):
-            self.replaced.append((known, instead))
+        if instead is not None and all(known is not before for before, _ in self.left.replaced):
+            self.left.replaced.append((known, instead))
             _LOG.warning(
                 "snapshot %s of '%s' was committed, and another writer (%s) has put its own in its place: its rows are gone;"
                 " run its job again, under the same identity",
@@ -184,7 +184,7 @@ class Collecting(RunState):
 
     def take_over(self, rider: Rider) -> None:
         """Begin with the open intent and the manifests of a writer that is gone. The base is not known yet."""
-        self.group.commit, self.group.intent, self.group.asked = rider.intent.commit, rider.intent, True
+        self.group.commit, self.group.intent, self.group.asked_s = rider.intent.commit, rider.intent, 0.0
         nowhere = Base(None, (), self.schema.id, float("-inf"))
         self.attempt = Attempt(nowhere, SnapshotRef(0, ""), Recalled(0, NOTHING_REMEMBERED), delta=rider.delta)
 

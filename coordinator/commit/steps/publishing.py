@@ -86,7 +86,7 @@ class Publishing(RunState):
             writer_id=self.knows.writer_id.get(),
             now_ms=self.around.wall_ms,
             named_as=self.group.commit if self.group.asked or self.group.riders else "",
-            replaced=self.replaced,
+            replaced=self.left.replaced,
         )
 
     def publish(self, effect: do.Publish) -> Event:
@@ -255,11 +255,11 @@ class Publishing(RunState):
 
     def _left_over(self, *, landed: bool) -> list[str]:
         """The files of attempts that were refused, as far as the commit made them itself; each is told once."""
-        rules, made = self.settler.key_rules, self.index_files
+        rules, made = self.settler.key_rules, self.left.index_files
         settled = self.attempt.settled if self.attempt is not None else None
         needed = {file.key for file in settled.new_index_files} if landed and settled is not None else set()
         superseded = rules.superseded if landed else []  # else its caller knows them, and decides
-        rules.superseded, self.index_files = ([] if landed else rules.superseded), []
+        rules.superseded, self.left.index_files = ([] if landed else rules.superseded), []
         return [*superseded, *(key for key in made if key not in needed)]
 
     def remove_intents(self, effect: do.RemoveIntents) -> None:
@@ -268,8 +268,8 @@ class Publishing(RunState):
 
     def next_base(self) -> Base:
         """The base that is known after the commit landed, so that the next commit need not read it."""
-        if self.ahead is not None:
-            return self.ahead
+        if self.left.ahead is not None:
+            return self.left.ahead
         attempt = self._attempt()
         assert attempt.snapshot is not None and attempt.delta is not None and attempt.sent_ms is not None
         manifests = (*attempt.base_manifests, *attempt.delta.lines)

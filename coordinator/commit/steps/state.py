@@ -76,6 +76,21 @@ class Attempt:
 
 
 @dataclass
+class LeftBehind:
+    """What attempts leave for what comes after them.
+
+    Attributes:
+        index_files: the keys of the index files that they have made, each on its own base.
+        ahead: the newest snapshot when this commit was found in one of another; its manifests were not read.
+        replaced: snapshots that were known, each with the one that another writer has put in its place since.
+    """
+
+    index_files: list[str] = field(default_factory=list)
+    ahead: Base | None = None
+    replaced: list[tuple[Snapshot, Snapshot]] = field(default_factory=list)
+
+
+@dataclass
 class RunState:
     """The state of one commit; its attributes, other than the attempt, last for the whole commit.
 
@@ -86,9 +101,7 @@ class RunState:
         settler: turns the request into entries on a base.
         tried: every snapshot that was sent, or may be sent by another process that finds it in the journal.
         lost: the snapshots that won the races which this commit lost.
-        index_files: the keys of the index files that its attempts have made, each on its own base.
-        ahead: the newest snapshot when this commit was found in one of another; its manifests were not read.
-        replaced: snapshots that it knew, each with the one that another writer has put in its place since.
+        left: what its attempts leave for what comes after them.
     """
 
     request: CommitRequest
@@ -102,9 +115,7 @@ class RunState:
     merges: Merges = field(init=False)
     tried: list[ev.SnapshotPrepared] = field(default_factory=list)
     lost: list[Snapshot] = field(default_factory=list)
-    index_files: list[str] = field(default_factory=list)
-    ahead: Base | None = None
-    replaced: list[tuple[Snapshot, Snapshot]] = field(default_factory=list)
+    left: LeftBehind = field(default_factory=LeftBehind)
 
     def __post_init__(self) -> None:
         self.merges = Merges(self.timeline, self.writer)

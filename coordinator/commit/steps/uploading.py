@@ -105,7 +105,7 @@ class Uploading(RunState):
         beside = [*own, *(changelog.names if changelog is not None else ())]
         if index:
             new, beside = [*new, *index], [*beside, index[-1].name]
-            self.index_files += [file.key for file in index[:-1]]
+            self.left.index_files += [file.key for file in index[:-1]]
         identities = self._carry_identities()
         beside += [file.name for file in identities]
         new += self._settled().new_data
