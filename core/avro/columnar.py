@@ -11,7 +11,6 @@ from collections.abc import Iterable
 from typing import Any
 
 from ..errors import TableCorrupt, Unsupported
-from .blocks import most_plain
 
 ORC_MAGIC, PARQUET_MAGIC = b"ORC", b"PAR1"
 _CODECS = {
@@ -90,6 +89,8 @@ def _parquet_records(data: bytes) -> list[dict[str, Any]]:
     """The records, in parts: a value of a dictionary may be large, and be named by every row."""
     import pyarrow as pa
     from pyarrow import parquet
+
+    from .blocks import most_plain
 
     file = parquet.ParquetFile(pa.BufferReader(data))
     _check_rows(file.metadata.num_rows, data)
