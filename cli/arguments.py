@@ -162,7 +162,15 @@ def open_table_of(args: argparse.Namespace) -> Table:
     """Open the newest state of the table at the URL."""
     from ..table.create import open_table
 
-    return open_table(args.url, branch=getattr(args, "branch", "main"), storage_options=storage_options_of(args))
+    table = open_table(args.url, branch=getattr(args, "branch", "main"), storage_options=storage_options_of(args))
+    args.opened = [*getattr(args, "opened", []), table]
+    return table
+
+
+def settle(args: argparse.Namespace) -> None:
+    """Wait for what follows the commits of a command, so that it is done when the command ends."""
+    for table in getattr(args, "opened", ()):
+        table.settle()
 
 
 def open_as_of(args: argparse.Namespace) -> Table:

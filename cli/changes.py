@@ -246,7 +246,6 @@ def write(args: argparse.Namespace, output: Output) -> int:
         else:
             tx.overwrite(counted, partition=None, dynamic=True)
     show_receipt(tx.receipt, counted.rows, journal, output)
-    table.committer.settle()
     return OK
 
 

@@ -83,7 +83,6 @@ def compact(args: argparse.Namespace, output: Output) -> int:
     output.line(str(done))
     if not args.apply and done.plan.groups:
         output.note("nothing was changed; use --apply to carry it out")
-    table.committer.settle()
     return OK
 
 

@@ -55,7 +55,7 @@ def consumer(args: argparse.Namespace, output: Output) -> int:
     table = open_table_of(args)
     if args.action == "expire":
         gone = table.expire_consumers(older_than=moment_of(args.older_than), dry_run=not args.apply)
-        _show(output, gone)
+        _show(output, gone, applied=args.apply)
         if not output.as_json and not args.apply and gone:
             output.note("nothing was deleted; use --apply to delete")
         return OK
@@ -80,10 +80,10 @@ def consumer(args: argparse.Namespace, output: Output) -> int:
     return OK
 
 
-def _show(output: Output, found: Sequence[Consumer]) -> None:
+def _show(output: Output, found: Sequence[Consumer], **about: bool) -> None:
     if output.as_json:
         for each in found:
-            output.record(each.to_dict())
+            output.record({**about, **each.to_dict()})
         return
     rows = [(each.name, each.next_snapshot, moment(each.modified_ms)) for each in found]
     output.table(("consumer", "next_snapshot", "moved"), rows)

@@ -39,7 +39,7 @@ from . import (
     tags,
     upserts,
 )
-from .arguments import Parser, storage_options_of
+from .arguments import Parser, settle, storage_options_of
 from .completion import complete
 from .exit_codes import INTERRUPTED, MEANINGS, OK, PROBLEMS, USAGE, exit_code_of
 from .output import Output, print_error
@@ -105,6 +105,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             parser.print_help(sys.stderr)
             return USAGE
         code: int = args.run(args, Output(as_json))
+        settle(args)
         sys.stdout.flush()
         return code
     except SystemExit as asked:  # argparse's --help and --version

@@ -91,7 +91,6 @@ def rollback(args: argparse.Namespace, output: Output) -> int:
     plan = table.plan_rollback(**state)
     receipt = table.rollback(**state) if args.apply else None
     tell_commit(output, plan, receipt)
-    table.committer.settle()
     return OK
 
 

@@ -127,7 +127,6 @@ def drop(args: argparse.Namespace, output: Output) -> int:
         output.note("nothing was changed; use --apply to commit")
     else:
         output.line(str(receipt))
-    table.committer.settle()
     return OK
 
 
@@ -149,7 +148,6 @@ def expire(args: argparse.Namespace, output: Output) -> int:
             show(output, [f"{one.partition}: {one.time}" for one in plan.partitions[: SHOWN + 1]], len(plan.partitions))
             if plan.partitions:
                 output.note("nothing was changed; use --apply to commit")
-    table.committer.settle()
     return OK
 
 

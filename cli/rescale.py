@@ -51,7 +51,6 @@ def rescale(args: argparse.Namespace, output: Output) -> int:
         output.line(str(receipt))
     if not args.apply and plan.partitions:
         output.note("nothing was changed; use --apply to carry it out")
-    table.committer.settle()
     return OK
 
 

@@ -225,5 +225,4 @@ def undo(args: argparse.Namespace, output: Output) -> int:
     plan = table.plan_undo(commit)
     receipt = table.undo(commit) if args.apply else None
     tell_commit(output, plan, receipt)
-    table.committer.settle()
     return OK

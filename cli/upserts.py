@@ -116,7 +116,6 @@ def _changed(args: argparse.Namespace, output: Output, change: Any, new: Any = N
         output.record({"applied": True, **receipt.to_dict(), "journal": journal})
     else:
         output.line(str(receipt))
-    table.committer.settle()
     return OK
 
 
@@ -170,5 +169,4 @@ def _commit(args: argparse.Namespace, output: Output, change: Any, done: str, mo
     with table.transaction(properties=pairs(args.property, "--property"), **identity) as tx:
         change(tx, counted)
     show_receipt(tx.receipt, counted.rows, journal, output, done)
-    table.committer.settle()
     return OK

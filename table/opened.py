@@ -202,6 +202,14 @@ class OpenTable:
             self._committer = self._committer_with(self._schema)
         return self._committer
 
+    def settle(self) -> None:
+        """Wait for what follows commits that have returned: hints, clean-up, upkeep.
+
+        A process that ends without it does not lose them, but who opens the table at once may see files that are going.
+        """
+        if self._committer is not None:
+            self._committer.settle()
+
     def _check_not_pinned(self) -> None:
         if self.pinned is not None:
             raise InvalidArgument(f"{self!r} is read only", next_step="open the table without at()")

@@ -19,7 +19,8 @@ def test_consumers_from_the_shell(run: Any, flights: ll.Table) -> None:
     planned = run("consumer", flights.url, "expire", "--older-than", 2**45)
     assert "etl" in planned.out and "--apply" in planned.err
     assert run("consumer", flights.url, "list", "--json").json["consumer"] == "etl"
-    assert run("consumer", flights.url, "expire", "--older-than", 2**45, "--apply", "--json").json["consumer"] == "etl"
+    done = run("consumer", flights.url, "expire", "--older-than", 2**45, "--apply", "--json").json
+    assert (done["consumer"], done["applied"]) == ("etl", True)
     assert run("consumer", flights.url, "delete", "etl").code == 1
     run("consumer", flights.url, "set", "etl", "--next", 2)
     assert run("consumer", flights.url, "delete", "etl", "--json").json == {"consumer": "etl", "deleted": True}

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 import lakelatch as ll
+from lakelatch.coordinator.commit.committer import Committer
 
 DAY_MS = 24 * 3_600_000
 
@@ -319,3 +320,23 @@ def test_rescale_shows_first_and_rewrites_with_apply(run: Any, tmp_path: Path) -
     assert {e.total_buckets for e in table.entries()} == {3}
     assert "whole partitions" in run("rescale", url, "--where", "name = 'Bo'").err
     assert "primary key" in run("rescale", ll.create_table(f"{url}2", schema).url).err
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["compact", "--full"], ["compact", "--manifests"], ["rollback", "--snapshot", "1"]],
+    ids=" ".join,
+)
+def test_a_command_ends_when_what_follows_its_commit_has(
+    run: Any, flights: ll.Table, words: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Hints, clean-up and expiry run beside the answer; who starts the next command finds them done."""
+    waited: list[str] = []
+    settle = Committer.settle
+    monkeypatch.setattr(Committer, "settle", lambda self: (waited.append("settled"), settle(self)))
+    command, *more = words
+    assert run(command, flights.url, *more, "--apply", "--json").code == 0
+    assert waited
+    waited.clear()
+    assert run("log", flights.url).code == 0
+    assert not waited, "a command that commits nothing makes no committer"

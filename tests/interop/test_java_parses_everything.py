@@ -38,7 +38,7 @@ READS = {
     "at",
     "branch", "branches", "changes", "consumers", "count", "entries", "explain", "files", "history", "orphans", "partitions",
     "plan", "plan_fast_forward", "plan_rescale", "plan_rollback", "plan_undo", "quarantines", "refresh", "scan", "schemas",
-    "snapshot", "snapshots", "statistics", "system", "system_reader", "system_view", "tags", "to_arrow", "to_batches",
+    "settle", "snapshot", "snapshots", "statistics", "system", "system_reader", "system_view", "tags", "to_arrow", "to_batches",
     "to_dataset", "to_duckdb", "to_pandas", "to_polars", "to_reader", "verify",
     "is_table", "open_catalog", "open_table", "allow", "col", "lit", "databases", "tables", "url", "url_of",
     "add_column", "drop_column", "move_column", "remove_option", "rename_column", "set_comment", "set_option",
