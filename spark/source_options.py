@@ -106,7 +106,7 @@ class SourceOptions:
         if not given.get("path"):
             raise InvalidArgument(
                 "the source needs the table's URL, and Spark does not tell it where a table of its catalog lies",
-                next_step="pass it to load() or save(), or as option 'path'; to use a table of the catalog, call"
+                next_step="pass it to load(), save() or start(), or as option 'path'; to use a table of the catalog, call"
                 " lakelatch.spark.register(spark), create it with CREATE TABLE … USING lakelatch LOCATION 'url', and write"
                 " with INSERT INTO in spark.sql(...)",
             )

@@ -16,6 +16,7 @@ import logging
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pickle import PickleError
 
 from ..core.errors import LakelatchError
 from .daemon import OF_WORKERS
@@ -34,4 +35,20 @@ def one_sentence() -> Iterator[None]:
         if any(name.startswith(OF_WORKERS) for name in os.environ):
             _LOG.debug("a task of lakelatch failed", exc_info=True)
             os.environ[HIDE_TRACEBACK] = "1"
+        raise
+
+
+@contextmanager
+def let_through_by_pickle() -> Iterator[None]:
+    """Let a `LakelatchError` that is raised while Spark pickles something arrive under its own name.
+
+    Spark's pickler replaces every error by a `PicklingError` that says that an object could not be serialized, but for those of
+    pickle. So the error becomes one of them, too.
+    """
+    try:
+        yield
+    except LakelatchError as error:
+        kind = type(error)
+        named = {"__module__": kind.__module__, "__qualname__": kind.__qualname__}
+        error.__class__ = type(kind.__name__, (kind, PickleError), named)
         raise

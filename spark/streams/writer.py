@@ -42,7 +42,7 @@ from ..shipping import Carried
 from ..source_options import SourceOptions
 from ..source_writer import checked_write, may_have_landed
 from ..tasks import WriteTask, partition_id
-from ..worker_errors import one_sentence
+from ..worker_errors import let_through_by_pickle, one_sentence
 
 _LOG = logging.getLogger("lakelatch.spark")
 QUERY_ID = "sql.streaming.queryId"
@@ -101,7 +101,7 @@ class StreamSourceWriter(Carried, DataSourceStreamArrowWriter):
 
     def __reduce__(self) -> tuple[Any, ...]:
         if self._task is None:  # Spark pickles the writer twice, with the tasks and alone
-            with one_sentence():
+            with one_sentence(), let_through_by_pickle():
                 self._prepare()
             spare()
         return super().__reduce__()

@@ -58,7 +58,7 @@ def test_an_error_of_the_source_is_one_sentence(spark: Any, url: str) -> None:
         "InvalidArgument: the table has no column 'nope'": write([(1, "b")], "k int, nope string"),
         "CommitConflict: snapshot 9, from which": write([(1, "b")], mode="overwrite", read_snapshot=9),
         "InvalidArgument: column 'c': 'toolong' is longer": write([(1, "toolong")]),
-        "InvalidArgument: not committed to": write([(1, "b")], commit_user="etl", identifier=3),
+        "InvalidArgument: property 'lakelatch.mine'": write([(1, "b")], **{"property.lakelatch.mine": "1"}),
         f"TableCorrupt: data file bucket-0/{gone.name} is missing": planned.collect,
     }
     answers = {sentence: told(action) for sentence, action in cases.items()}
@@ -99,10 +99,26 @@ def test_an_error_of_a_stream_is_one_sentence(spark: Any, url: str, tmp_path: Pa
 
         return start
 
+    def into(target: str | None) -> Callable[[], Any]:
+        """A stream into a table. Its writer looks the table up while Spark pickles it, which hides what other errors say."""
+
+        def start() -> None:
+            stream = spark.readStream.format("rate").load().select("value").writeStream.format("lakelatch")
+            query = stream.option("checkpointLocation", str(tmp_path / f"into-{hash(target)}")).start(target)
+            try:
+                query.awaitTermination(60)
+            finally:
+                query.stop()
+
+        return start
+
     cases = {
         "InvalidArgument: there is no snapshot 7 to start at": run(**{"from": "7"}),
         "InvalidArgument: option 'maxRowsPerTrigger' is 0": run(maxRowsPerTrigger="0"),
         "InvalidArgument: options 'snapshot', 'tag', 'timestamp', 'watermark', 'system' and": run(snapshot="1"),
+        "core.errors.TableNotFound: there is no table at": into(f"{url}-none"),
+        "core.errors.InvalidArgument: the table has no column 'value'": into(url),
+        "core.errors.InvalidArgument: the source needs the table's URL": into(None),
     }
     for sentence, action in cases.items():
         lines = told(action)

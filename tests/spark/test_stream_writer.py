@@ -108,7 +108,7 @@ def test_a_batch_below_the_last_one_that_landed_is_refused(table: ll.Table) -> N
     query = Query(table.url)
     query.batch(0, [(0, "a")])
     query.batch(1, [(1, "b")])
-    with pytest.raises(ll.InvalidArgument, match="not committed to"):
+    with pytest.raises(ll.InvalidArgument, match="identifier 0 of 'q-1' is not above 1"):
         query.batch(0, [(2, "c")])
     assert keys(table) == [0, 1]
     assert data_files(table) == 2
