@@ -28,7 +28,7 @@ from ..table.table import Table
 from ..table.writing.beginning import Beginning
 from ..table.writing.overwrites import overwrite_spec, snapshot_read
 from ..table.writing.transaction import Transaction, check_identity
-from ..table.writing.unfinished import discard
+from ..table.writing.unfinished import committing, discard
 from ..table.writing.writer import keys_of
 from .columns import Columns, match_columns
 from .evolving import with_new_columns
@@ -116,7 +116,7 @@ class TableSourceWriter(Carried, DataSourceArrowWriter):
             fresh_user=self._user,
             written_before=True,
         )
-        with transaction as tx:
+        with committing(transaction, table.store, keys_of(table.schema, given)) as tx:
             if self._overwrite:
                 if self._is_dynamic(messages, table):
                     tx.overwrite_messages(given, self._read, dynamic=True)

@@ -34,7 +34,7 @@ from ...core.metadata.snapshot import Snapshot
 from ...table.table import Table
 from ...table.writing.beginning import Beginning
 from ...table.writing.transaction import Transaction
-from ...table.writing.unfinished import discard
+from ...table.writing.unfinished import committing, discard
 from ...table.writing.writer import keys_of
 from ..daemon import spare
 from ..rows.numbering import Numbering
@@ -132,7 +132,7 @@ class StreamSourceWriter(Carried, DataSourceStreamArrowWriter):
             written_before=True,
             in_order=True,
         )
-        with transaction as tx:
+        with committing(transaction, table.store, keys_of(table.schema, given)) as tx:
             if self._overwrite and self._options.overwrite_mode == "dynamic" and table.schema.partition_keys:
                 tx.overwrite_messages(given, base, dynamic=True)
             elif self._overwrite:

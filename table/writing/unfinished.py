@@ -9,7 +9,7 @@ becomes an orphan.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Any, Protocol, TypeVar
 
 from ...backends.elsewhere import delete_located
@@ -34,6 +34,7 @@ class Writes(Protocol):
 
 
 W = TypeVar("W", bound=Writes)
+T = TypeVar("T")
 
 
 class Unfinished:
@@ -79,6 +80,16 @@ def unfinished(store: Store) -> Iterator[Unfinished]:
         if not made.may_be_named:
             made.discard(error)
         raise
+
+
+@contextmanager
+def committing(transaction: AbstractContextManager[T], store: Store, keys: Iterable[str]) -> Iterator[T]:
+    """The block of a transaction that commits files of other processes: they are deleted also if it refuses to begin."""
+    with unfinished(store) as made:
+        made.add(keys)
+        with transaction as begun:
+            made.may_be_named = True  # the transaction deletes them from now on
+            yield begun
 
 
 def discard(store: Store, keys: Iterable[str], error: BaseException | None = None) -> list[str]:
