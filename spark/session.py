@@ -8,10 +8,13 @@ Invariant: A session is only queried; nothing is set in it.
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
-_HADOOPS = "spark.jars.packages=org.apache.hadoop:{}:VERSION in the version of Spark's own Hadoop"
+_HADOOPS = "spark.jars.packages=org.apache.hadoop:{}:{{hadoop}}"
+_HADOOPS_JAR = re.compile(r"hadoop-client-api-(\d+(?:\.\d+)+)\.jar")
 _FILE_SYSTEMS = {
     "s3a": ("org.apache.hadoop.fs.s3a.S3AFileSystem", _HADOOPS.format("hadoop-aws")),
     "gs": (
@@ -91,14 +94,26 @@ class FileSystems:
             self._known[key] = next((way for way in ways if _has_client(session, scheme, way)), None)
             if self._known[key] is None:
                 _LOG.warning(
-                    "this session cannot open %s:// URLs, so Arrow reads their files; for native scans, set %s (docs/stores)",
+                    "this session cannot open %s:// URLs, so Arrow reads their files, and filters and choices of columns of a"
+                    " frame read no less: pass them as where= and columns= to lakelatch.spark.read, or start the session with"
+                    " %s (docs/stores)",
                     scheme,
-                    wanted,
+                    wanted.format(hadoop=_hadoop_of(session)),
                 )
         return self._known[key]
 
 
 FILE_SYSTEMS = FileSystems()
+
+
+def _hadoop_of(session: Any) -> str:
+    """The version that Hadoop's clients must have, by the jars of the installed PySpark if the session has the same one."""
+    import pyspark
+
+    jars = Path(pyspark.__file__).parent / "jars"
+    same = str(session.version) == pyspark.__version__
+    found = [match[1] for jar in jars.glob("*.jar") if (match := _HADOOPS_JAR.fullmatch(jar.name))]
+    return found[0] if same and len(found) == 1 else "VERSION in the version of Spark's own Hadoop"
 
 
 def _has_client(session: Any, scheme: str, options: Mapping[str, str]) -> bool:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from types import SimpleNamespace
 
+import pyspark
 import pytest
 
 from lakelatch.backends.registry import _ADAPTERS, open_store
+from lakelatch.spark.session import _hadoop_of
 
 PAGES = Path(__file__).parents[2] / "docs" / "stores"
 URLS = {"s3": "s3://b/x", "gcs": "gs://b/x", "adls": "abfs://c/x", "hdfs": "hdfs://h:1/x"}
@@ -30,3 +33,13 @@ def test_every_option_exists(store: str) -> None:
     assert names
     for name in names:
         open_store(URLS[store], {name: "x"})
+
+
+def test_the_hadoop_of_the_installed_pyspark_is_on_the_page() -> None:
+    """It is told by the jars; a session of another version, as of a server of Connect, has no jars here."""
+    section = (PAGES / "s3.md").read_text().partition("\n## spark-submit")[2]
+    versions = dict(re.findall(r"^\| (\d\.\d) \| `(\d+\.\d+\.\d+)` \|$", section, re.MULTILINE))
+    installed = SimpleNamespace(version=pyspark.__version__)
+    assert _hadoop_of(installed) == versions[pyspark.__version__[:3]]
+    assert f"hadoop-aws:{versions['4.1']}" in section
+    assert _hadoop_of(SimpleNamespace(version="4.0.0")) == "VERSION in the version of Spark's own Hadoop"

@@ -66,7 +66,11 @@ def test_a_round_through_spark(
     assert sorted(row.name for row in again.collect()) == sorted(f"row {n}" for n in range(300))
     warnings = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
     said = {
-        "s3": ["this session cannot open s3a:// URLs", "spark.jars.packages=org.apache.hadoop:hadoop-aws:"],
+        "s3": [
+            "this session cannot open s3a:// URLs",
+            "pass them as where= and columns=",
+            f"spark.jars.packages=org.apache.hadoop:hadoop-aws:{session._hadoop_of(spark)} (docs/stores)",
+        ],
         "gcs": [
             "this session cannot open gs:// URLs",
             "shaded jar of com.google.cloud.bigdataoss:gcs-connector",
