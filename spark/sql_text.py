@@ -95,10 +95,11 @@ class Insert:
 
 @dataclass(frozen=True)
 class Other:
-    """A statement that is refused if it names a table of the source, such as `MERGE INTO`."""
+    """A statement that is refused if it names a table of the source, such as `MERGE INTO`. It may name `more` than one."""
 
     what: str
     name: str
+    more: tuple[str, ...] = ()
 
 
 Statement: TypeAlias = CreateTable | Insert | Other
@@ -128,7 +129,9 @@ def understand(sql: str) -> Statement | None:
                 return reader.insert()
             case "MERGE" | "DELETE" | "UPDATE" | "TRUNCATE" | "ALTER":
                 return reader.other()
-            case "SELECT" | "WITH" | "FROM" | "TABLE" | "(":
+            case "WITH" | "FROM" | "BEGIN" as first:
+                return reader.inserts_within(first) or reader.time_travel()
+            case "SELECT" | "TABLE" | "(":
                 return reader.time_travel()
     except (_Stray, IndexError):
         pass
@@ -169,7 +172,11 @@ class _Reader:
             raise _Stray
 
     def _name(self) -> str:
-        """A name in up to three parts, as written."""
+        """A name in up to three parts, as written, also as the text of `IDENTIFIER('name')`."""
+        if self._is("IDENTIFIER", "("):
+            name = self._text()
+            self._need(")")
+            return name
         first = last = self._part()
         while self._is("."):
             last = self._part()
@@ -295,6 +302,17 @@ class _Reader:
                 raise _Stray
             first = "ALTER TABLE"
         return Other(first, name)
+
+    def inserts_within(self, first: str) -> Statement | None:
+        """The tables of INSERTs that do not begin the statement."""
+        names = []
+        while not self._ended():
+            if self._is("INSERT", "INTO") or self._is("INSERT", "OVERWRITE"):
+                self._is("TABLE")
+                names.append(self._name())
+            else:
+                self._next()
+        return Other(f"{first} … INSERT", names[0], tuple(names[1:])) if names else None
 
     def time_travel(self) -> Statement:
         for i, token in enumerate(self._tokens[:-1]):

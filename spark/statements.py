@@ -39,6 +39,9 @@ _WAYS = {
     "TRUNCATE": "use lakelatch.open_table(url).truncate()",
     "ALTER TABLE": "use lakelatch.open_table(url).alter(...), then DROP TABLE and CREATE TABLE, which touch the catalog only",
     "CREATE TABLE … LIKE": "use CREATE TABLE … USING lakelatch LOCATION '…' with a list of columns",
+    "WITH … INSERT": "use INSERT INTO table WITH … SELECT …",
+    "FROM … INSERT": "use INSERT INTO table SELECT … FROM …, a statement for each table",
+    "BEGIN … INSERT": "run the statements of the script one by one, each with spark.sql",
     "VERSION AS OF": "use SELECT … FROM table WITH ('snapshot' = '3'), or lakelatch.spark.read(spark, url, snapshot=3)",
     "TIMESTAMP AS OF": "use SELECT … FROM table WITH ('timestamp' = '2026-06-01T00:00:00Z'), or"
     " lakelatch.spark.read(spark, url, timestamp=...)",
@@ -172,10 +175,12 @@ class Statements:
         carry_out(rows, asked if asked.mode == "append" else replace(asked, read_snapshot=read))
 
     def _refuse(self, wanted: Other) -> None:
-        if catalog_table(self._sql, wanted.name) is not None:
+        for name in (wanted.name, *wanted.more):
+            if catalog_table(self._sql, name) is None:
+                continue
             what = wanted.what.replace("SYSTEM_VERSION", "VERSION").replace("SYSTEM_TIME", "TIMESTAMP")
             raise Unsupported(
-                f"{what} on {wanted.name}: Spark cannot do this with a Python data source", next_step=_WAYS[what]
+                f"{what} on {name}: Spark cannot do this with a Python data source", next_step=_WAYS[what]
             )
 
 

@@ -114,6 +114,10 @@ def test_insert_overwrite_follows_the_session(catalog: tuple[Any, str]) -> None:
         ("CREATE TABLE c (k INT) USING lakelatch", "LOCATION"),
         ("CREATE TABLE c USING lakelatch OPTIONS (path '/x', brnch 'y')", "branch"),
         ("INSERT OVERWRITE a PARTITION (p) VALUES (1, 2)", "PARTITION out"),
+        ("WITH x AS (SELECT * FROM a) INSERT INTO a SELECT * FROM x", "INSERT INTO table WITH"),
+        ("FROM a INSERT INTO a SELECT *", "a statement for each table"),
+        ("BEGIN INSERT INTO a SELECT * FROM a; END", "one by one"),
+        ("DELETE FROM IDENTIFIER('a')", "delete"),
     ],
 )
 def test_what_a_python_source_cannot_do_is_refused_with_the_way_that_works(
