@@ -5,12 +5,14 @@ Owns: `check_foreign`, `reading_options`. Must not know: what lakelatch does wit
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from .. import options as opt
 from ..errors import InvalidArgument
 from .schema import TableSchema
 
+_NO_PREFIX = re.compile(r"[:/\\]")
 _READING = (
     "scan.snapshot-id",
     "scan.tag-name",
@@ -56,6 +58,14 @@ def check_foreign(schema: TableSchema, before: TableSchema | None = None) -> Non
             raise InvalidArgument(
                 f"option '{option}' is one of a single read: in a table's options Apache Paimon takes it for every read",
                 next_step="give it to the read: at(snapshot=…, tag=…, timestamp=…), changes(…), branch(…)",
+            )
+    for named in (opt.DATA_FILE_PREFIX, opt.CHANGELOG_FILE_PREFIX):
+        prefix = texts.get(named.key, "")
+        if prefix != known.get(named.key, "") and _NO_PREFIX.search(prefix):
+            raise InvalidArgument(
+                f"option '{named.key}' = {prefix!r}: names of files have no slash, and no colon, because Hadoop takes what"
+                " is before it for a scheme",
+                next_step="use letters, digits, '.', '-' and '_'",
             )
     for formatted, compressed in _AVRO:
         codec = schema.options.get(compressed)

@@ -75,3 +75,14 @@ def test_codecs_that_it_has_are_taken(tmp_path: Path) -> None:
         str(tmp_path / "plain"), SCHEMA, options={"file.format": "parquet", "file.compression": "none"}
     )
     plain.append(pa.table({"v": [1]}))
+
+
+@pytest.mark.parametrize("option", ["data-file.prefix", "changelog-file.prefix"])
+def test_a_prefix_that_hadoop_takes_for_a_scheme_or_a_folder_is_refused(option: str, tmp_path: Path) -> None:
+    for prefix in ("a:b", "a/b", "../x", "a\\b"):
+        with pytest.raises(InvalidArgument, match=f"option '{option}' = .*use letters"):
+            ll.create_table(str(tmp_path / "t"), SCHEMA, options={option: prefix})
+    table = ll.create_table(str(tmp_path / "t"), SCHEMA, options={option: "part-"})
+    with pytest.raises(InvalidArgument, match=f"option '{option}' = 'a:b'"):
+        table.alter(ll.set_option(option, "a:b"))
+    assert table.append(pa.table({"v": [1]})) and table.count() == 1
