@@ -40,10 +40,12 @@ class Followed:
     Attributes:
         replaced: the files to delete: those that the overwrite read, and what compactions made of them since.
         newer: the files added meanwhile, which stay.
+        merged: the compactions of such files.
     """
 
     replaced: Files
     newer: Files = field(default_factory=dict)
+    merged: list[Group] = field(default_factory=list)
 
 
 def replaced_files(target: Target, entries: Iterable[ManifestEntry]) -> Files:
@@ -80,6 +82,8 @@ def _apply(group: Group, files: Followed) -> None:
         files.replaced.pop(entry.identity, None)
         files.newer.pop(entry.identity, None)
     into.update((e.identity, e) for e in group.added)
+    if group.deleted and into is files.newer:
+        files.merged.append(group)
 
 
 def overwritten_meanwhile(request: CommitRequest, change: Landed, group: Group, replaced: Files) -> Conflict | None:

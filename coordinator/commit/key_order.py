@@ -1,8 +1,9 @@
 """The order of rows that several writers give to one key, by sequence numbers. Pure.
 
 Owns: `KeyOrder` (by what a table orders the rows of a key), `Numbers` (those of the new rows of a commit), `stamped`, and the
-checks `numbers_meet`, `before_what_stays` and `older_rows_appended`. Must not know: stores, how rows are written.
-Source: format/primary-keys §1, §2; H14; decisions 47 and 82.
+checks `numbers_meet`, `before_what_stays`, `restored_over_what_stays` and `older_rows_appended`. Must not know: stores, how rows
+are written.
+Source: format/primary-keys §1, §2; H14; decisions 47, 82 and 114.
 
 Every job numbers its rows above all rows of the snapshot that it read, and above a clock. So the order of concurrent jobs is the
 order in which they began, and one that lands later may be the older one. That is a serial order as long as no two jobs share
@@ -23,7 +24,7 @@ from ...core.metadata.change import Landed, owner_of
 from ...core.metadata.data_file import ADD, SOURCE_COMPACT, ManifestEntry, PartitionBucket
 from ...core.metadata.merge_rules import merge_rules
 from ...core.metadata.schema import TableSchema
-from .conflicts import Conflict
+from .conflicts import Conflict, Followed
 from .key_files import added_since
 from .request import CommitRequest
 
@@ -79,8 +80,20 @@ class Numbers:
 
     @staticmethod
     def of(entries: Iterable[ManifestEntry]) -> Numbers:
+        return Numbers.in_files(new_rows(entries))
+
+    @staticmethod
+    def brought(change: Landed) -> Numbers:
+        """Those of all rows that a commit added: also of files that a compaction once wrote, and a rollback brings back."""
+        groups = [g for g in change.groups(lambda partition: True) if not g.is_compaction]
+        moved = {owner_of(e) for g in groups for e in g.deleted}
+        return Numbers.in_files(e for g in groups for e in g.added if owner_of(e) not in moved)
+
+    @staticmethod
+    def in_files(entries: Iterable[ManifestEntry]) -> Numbers:
+        """Those of all rows in some files; rows without a bucket get theirs later."""
         spans: dict[PartitionBucket, tuple[int, int]] = {}
-        for entry in new_rows(entries):
+        for entry in (e for e in entries if e.bucket >= 0):
             place, file = (entry.partition, entry.bucket), entry.file
             low, high = spans.get(place, (file.min_sequence_number, file.max_sequence_number))
             spans[place] = min(low, file.min_sequence_number), max(high, file.max_sequence_number)
@@ -148,7 +161,7 @@ def _older_than_a_read(ours: Numbers, changes: Sequence[Landed]) -> Conflict | N
     """Whether a commit that has read, or one that it may have seen, would be newer than ours, which it has not seen."""
     reads = [n for n, change in enumerate(changes) if change.has_read]
     for change in changes[: reads[-1] + 1 if reads else 0]:
-        theirs = Numbers.of(change.change.entries).spans
+        theirs = Numbers.brought(change).spans
         for place in theirs.keys() & ours.spans.keys():
             if theirs[place][1] >= ours.spans[place][0]:
                 reason = (
@@ -189,6 +202,27 @@ def before_what_stays(
         )
         return Conflict("newer_rows_stay", reason, tuple(e.file.file_name for e in stays))
     return None if below is ours else above
+
+
+def restored_over_what_stays(state: Iterable[ManifestEntry], files: Followed, order: KeyOrder) -> Conflict | None:
+    """Whether some row of a restored state would hide one that others added meanwhile, or come back though they deleted it.
+
+    Restored rows keep their numbers. Another job that began before one of them was written, and landed while the rollback was
+    under way, has smaller ones.
+    """
+    last = {place: high for place, (_, high) in Numbers.in_files(state).spans.items()}
+    hidden = [e for e in files.newer.values() if e.file.min_sequence_number <= last.get((e.partition, e.bucket), -1)]
+    merged = [
+        e
+        for group in files.merged
+        if group.place in last and (order.merged_is_final or drops_deletes(group.deleted, group.added))
+        for e in group.added or group.deleted
+    ]
+    for found, what in ((hidden, "are older than restored ones"), (merged, "were merged without the restored ones")):
+        if found:
+            reason = f"others added rows since the table was read, which stay, but {what}"
+            return Conflict("newer_rows_stay", reason, tuple(e.file.file_name for e in found))
+    return None
 
 
 def _all(changes: Sequence[Landed]) -> Iterable[ManifestEntry]:
@@ -239,7 +273,7 @@ def older_rows_appended(
             continue
         newest = max(e.file.max_sequence_number for e in deleted)
         for change in changes:
-            numbers = Numbers.of(change.change.entries).spans.get(place)
+            numbers = Numbers.brought(change).spans.get(place)
             if numbers is not None and numbers[0] <= newest:
                 reason = (
                     f"{change.label} appended rows to bucket {place[1]} with sequence numbers from {numbers[0]}, and this commit"

@@ -21,7 +21,7 @@ from ..history.base import Base
 from ..history.timeline import Timeline, ref_of
 from .attempt import MetadataFile
 from .changes_since import ChangesSince
-from .conflicts import Conflict
+from .conflicts import Conflict, Followed
 from .key_files import added_since, in_runs, runs_overlap
 from .key_order import (
     KeyOrder,
@@ -30,6 +30,7 @@ from .key_order import (
     new_rows,
     numbers_meet,
     older_rows_appended,
+    restored_over_what_stays,
     stamped,
 )
 from .request import CommitRequest
@@ -81,6 +82,16 @@ class KeyRules:
         if isinstance(changes, Conflict):
             return None  # that its files are still live was checked already
         return older_rows_appended(self.request, entries, changes, self.order)
+
+    def restored(self, entries: Entries, files: Followed, base: Base) -> Conflict | None:
+        """Check that a rollback is older than what others added since it read the table, and newer than all that it has seen.
+
+        An undo leaves the others' rows as they are, and lets nothing come back beside them.
+        """
+        if not self.schema.primary_keys or not self._replaces:
+            return None
+        conflict = self.older_rows(entries, base)
+        return conflict or restored_over_what_stays(self.request.entries, files, self.order)
 
     def runs_overlap(self, entries: Entries, base: Base) -> Conflict | None:
         """Check the levels that get files. What the request read is its own affair; what came since is not."""

@@ -133,7 +133,10 @@ class Settler:
         if isinstance(files, Conflict):
             return files
         entries = self._entries(files)
-        numbers = entries if restores else self._in_buckets(entries, base)
+        if restores:
+            numbers: tuple[ManifestEntry, ...] | Conflict = self.key_rules.restored(entries, files, base) or entries
+        else:
+            numbers = self._in_buckets(entries, base)
         if isinstance(numbers, Conflict):
             return numbers
         entries, next_row_id = numbers, base.next_row_id
@@ -141,7 +144,7 @@ class Settler:
             entries = self.key_rules.stamped(entries, ours_id)
         if not restores and self.schema.options.get(opt.ROW_TRACKING):
             entries, next_row_id = tracked(entries, ours_id, next_row_id)
-        overlap = self.key_rules.runs_overlap(entries, base) if not restores else None
+        overlap = self.key_rules.runs_overlap(entries, base)
         if overlap is not None:
             return overlap
         index = self._index(base.snapshot, files)

@@ -270,7 +270,7 @@ def test_older_rows_of_other_buckets_and_outputs_of_compactions_do_not_matter() 
     entries = [old.deletion(), merged("big", old)]
     others = [
         landed(run_of("late", (100, 110), bucket=1)),
-        landed(run_of("theirs", (100, 110), source=SOURCE_COMPACT, level=4)),
+        landed(run_of("inputs", (100, 110)).deletion(), run_of("theirs", (100, 110), source=SOURCE_COMPACT, level=4)),
     ]
     assert older_rows_appended(COMPACTION, entries, others, FINAL) is None
 

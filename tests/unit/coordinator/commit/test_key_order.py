@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from keyed import Keyed, merged, run_of
 
+from lakelatch.coordinator.commit.committer import Committer
 from lakelatch.coordinator.commit.request import KeyedRows, Remarks
+from lakelatch.coordinator.maintenance.rollback import plan_rollback
 from lakelatch.core.errors import CommitConflict
 from lakelatch.core.metadata.data_file import SOURCE_COMPACT
+from lakelatch.core.paths import TablePaths
 
 STRICT = pytest.mark.parametrize(
     "options",
@@ -494,3 +498,60 @@ def test_an_overwrite_shares_no_number_with_what_stays() -> None:
     world.meanwhile(lambda: world.upsert(run_of("theirs", (210, 220))))
     overwrite(world, run_of("new", (200, 210)))
     assert numbers(world)["new'"] == (11, 21)
+
+
+# ------------------------------------------------------------------------------------------- rows that were brought back
+
+
+def rollback(world: Keyed, snapshot: Any) -> Callable[[], Any]:
+    """A rollback that is planned now and committed later."""
+    plan = plan_rollback(world.timeline, snapshot, snapshot.read_from)
+    committer = Committer(world.store, TablePaths(), world.schema)
+    return lambda: committer.commit(plan.request("restorer", None, "snapshot", "t"))
+
+
+def compacted_and_emptied(world: Keyed) -> Any:
+    """Gives the snapshot that holds the rows of a compaction, which are gone."""
+    base = run_of("base", (300, 310))
+    world.upsert(base)
+    world.compact([base], [merged("big", base, keys=(1, 3))], world.read())
+    back = world.read()
+    world.commit("OVERWRITE", target=lambda partition: True, read_snapshot=back, remarks=Remarks("OVERWRITE"))
+    return back
+
+
+@pytest.mark.parametrize("options", [{}, {"sequence.field": "v"}])
+def test_rows_of_a_compaction_that_a_rollback_brings_back_are_older_than_ours(options: dict[str, str]) -> None:
+    """The clock of their writer was ahead, and a job that began on the empty table could not see them."""
+    world = Keyed(options)
+    back = compacted_and_emptied(world)
+    world.meanwhile(rollback(world, back))
+    world.upsert(run_of("ours", (100, 110)))
+    assert world.asked == [310] and numbers(world)["ours'"][0] > 310
+
+
+def test_a_compaction_that_drops_a_delete_gives_way_to_older_rows_that_came_back() -> None:
+    """They came back below it, and the delete may be of one of them."""
+    world = Keyed()
+    restore = rollback(world, compacted_and_emptied(world))
+    newer = run_of("newer", (400, 410), deletes=1, keys=(7, 9))
+    world.upsert(newer)
+    world.meanwhile(restore)
+    with pytest.raises(CommitConflict, match=r"older_rows_appended.*from 300.*up to 410"):
+        world.compact([newer], [merged("small", newer, keys=(7, 9))], world.read())
+    assert set(world.files()) == {"big", "newer"}
+
+
+def test_a_rollback_gives_way_where_runs_would_overlap() -> None:
+    """Newer rows were merged into the level to which files come back."""
+    world = Keyed()
+    restore = rollback(world, compacted_and_emptied(world))
+
+    def others() -> None:
+        newer = run_of("newer", (400, 410), keys=(2, 9))
+        world.upsert(newer)
+        world.compact([newer], [merged("small", newer, keys=(2, 9))], world.read())
+
+    world.meanwhile(others)
+    with pytest.raises(CommitConflict, match=r"runs_overlap.*big.*small"):
+        restore()
