@@ -22,6 +22,7 @@ from ...core.paths import number_in
 from ...core.places import FileKeys, is_external
 from ..history.timeline import Timeline
 from .conflicts import Conflict
+from .restored import PROTECTING_TAG
 
 HISTORY_GONE = "history_is_visible"
 """The check that fails where snapshots are gone."""
@@ -81,8 +82,8 @@ class ChangesSince:
             index = index_changes(old, self.timeline.index_entries(found))
         change = Change(entries, index, found.schema_id)
         marked = self._marked(entries, index)
-        meant = (replaced_by(found), _undone_by(found))
-        landed = Landed(found.id, found.commit_kind, found.commit_user, change, marked, *meant, found.operation)
+        meant = (replaced_by(found), _undone_by(found), found.operation, PROTECTING_TAG in found.own_properties)
+        landed = Landed(found.id, found.commit_kind, found.commit_user, change, marked, *meant)
         self._known[found.identity, name] = landed
         return landed
 

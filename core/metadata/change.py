@@ -57,6 +57,7 @@ class Landed:
         replaces: for an overwrite that names partitions: their paths, of some of the columns or all; "" is the whole table.
         undoes: for an undo: the id of the snapshot whose commit it took back; 0 where others in that snapshot stay.
         operation: the word that its snapshot has for it.
+        restores: it brought back files of an earlier snapshot.
     """
 
     snapshot_id: int
@@ -67,6 +68,7 @@ class Landed:
     replaces: tuple[str, ...] | None = None
     undoes: int | None = None
     operation: str | None = None
+    restores: bool = False
 
     @property
     def label(self) -> str:
@@ -93,7 +95,14 @@ class Landed:
         for owner, (_, vector) in vector_places(e for e in self.change.index_entries if e.kind == DELETE).items():
             vectors[owner[:2]].append((owner, vector))
         return [
-            Group(place, tuple(added[place]), tuple(deleted[place]), frozenset(marked[place]), dict(vectors[place]))
+            Group(
+                place,
+                tuple(added[place]),
+                tuple(deleted[place]),
+                frozenset(marked[place]),
+                dict(vectors[place]),
+                self.restores,
+            )
             for place in {**added, **deleted, **marked}
             if concerns(place[0])
         ]
@@ -108,6 +117,7 @@ class Group:
         added, deleted: data files.
         marked: the data files that it keeps, but whose deleted rows it changes.
         vectors: the deletion vectors, by data file, of the index files that it replaces.
+        restores: as of its snapshot.
     """
 
     place: PartitionBucket
@@ -115,6 +125,7 @@ class Group:
     deleted: tuple[ManifestEntry, ...]
     marked: frozenset[Owner]
     vectors: Mapping[Owner, DeletionVectorRange]
+    restores: bool = False
 
     @property
     def is_compaction(self) -> bool:
@@ -123,13 +134,13 @@ class Group:
         The new files must be marked as written by a compaction (Apache Paimon does so since 0.9; older manifests lack the
         field), and must have as many rows as the old files have apart from their deleted rows. A file that only changes its
         level is the same file. With a primary key, rows with the same key become one, and rows that delete vanish with the rows
-        that they delete.
+        that they delete. A rollback may bring back what a compaction once wrote, in the place of as many rows.
         """
         rows = {(e.file.file_name, e.file.row_count) for e in self.deleted}
         same = rows & {(e.file.file_name, e.file.row_count) for e in self.added}
         new = [e for e in self.added if (e.file.file_name, e.file.row_count) not in same]
         old = [e for e in self.deleted if (e.file.file_name, e.file.row_count) not in same]
-        if not self.deleted or any(e.file.file_source != SOURCE_COMPACT for e in new):
+        if self.restores or not self.deleted or any(e.file.file_source != SOURCE_COMPACT for e in new):
             return False
         most = least = keys = deletes = 0
         for entry in old:

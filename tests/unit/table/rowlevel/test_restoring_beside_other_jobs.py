@@ -13,6 +13,7 @@ import lakelatch as ll
 from lakelatch.coordinator.maintenance.rollback import RollbackPlan
 from lakelatch.coordinator.maintenance.undo import UndoPlan
 from lakelatch.core.errors import CommitConflict
+from lakelatch.table.rowlevel.key_table import KeyChange
 
 _names = count()
 SCHEMA = pa.schema([("id", pa.int64()), ("v", pa.int64()), ("ts", pa.int64())])
@@ -231,3 +232,23 @@ def test_an_older_upsert_beside_an_undo(kind: str, commit: str, when: str, monke
     if when == "after":
         older()
     assert found(table) == with_older(state)
+
+
+def test_a_rollback_from_one_compacted_state_to_another_is_no_compaction(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It deletes a file that a compaction wrote, and adds such a file with as many rows. A change of rows is planned again."""
+    table = made("a column orders")
+    table.upsert(rows((5, 11), (6, 61)))
+    table.compact(full=True)
+    back = newest(table)
+    table.upsert(rows((5, 50), (6, 65)))
+    table.compact(full=True)
+    written, others = KeyChange.written, [lambda: ll.open_table(table.url).rollback(snapshot=back)]
+
+    def after_others(self: KeyChange, *about: Any) -> Any:
+        if others:
+            others.pop()()
+        return written(self, *about)
+
+    monkeypatch.setattr(KeyChange, "written", after_others)
+    table.update(set={"v": "v + 1"})
+    assert found(table) == [(5, 12), (6, 62)]
