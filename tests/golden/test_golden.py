@@ -50,6 +50,10 @@ AUDITED_TABLES = 18
 """The tables of the whole set with the changes of each snapshot: all are right."""
 
 
+CORRECTED = {("append_evolve_casts_time_string_parquet", "c2"): {"1970-01-01": "1969-12-31"}}
+"""What later releases of Apache Paimon have corrected since the tables were written (decision 11), by table and column."""
+
+
 # ------------------------------------------------------------------------------------------------------------ reading
 
 
@@ -102,7 +106,8 @@ def check_read(path: Path, read: dict[str, Any]) -> None:
     plan = view.plan(where, columns)
     what = f"{path} at {read['at']}, columns {columns}, filter {read.get('filter')}"
     found = encode_rows(view.table(plan, columns), fields)
-    assert_same_rows(_without_order(found, fields, view), _without_order(read["rows"], fields, view), what)
+    rows = _corrected(read["rows"], [f.name for f in fields], path.parent.name)
+    assert_same_rows(_without_order(found, fields, view), _without_order(rows, fields, view), what)
     assert view.table(plan, []).num_rows == len(read["rows"])
     assert count_rows(plan) in (len(read["rows"]), None)
     planned = read.get("plan")
@@ -111,11 +116,19 @@ def check_read(path: Path, read: dict[str, Any]) -> None:
         assert plan.file_count <= planned["files"], f"{what}: Java plans {planned['files']} files\n{plan}"
 
 
+def _corrected(rows: list[list[Any]], names: Sequence[str], table: str) -> list[list[Any]]:
+    values = [CORRECTED.get((table, name), {}) for name in names]
+    if not any(values):
+        return rows
+    return [[known.get(v, v) if known else v for known, v in zip(values, row, strict=True)] for row in rows]
+
+
 def _without_order(rows: list[list[Any]], fields: Sequence[Field], view: View) -> list[list[Any]]:
-    """Rows with sorted lists in columns that collect different values, whose order Apache Paimon leaves open."""
+    """Rows with sorted lists in columns whose order Apache Paimon leaves open, or its releases differ in (format/releases)."""
     texts = view.schema.options.texts
-    places = [i for i, f in enumerate(fields) if texts.get(f"fields.{f.name}.distinct")]
-    lists = [i for i in places if texts.get(f"fields.{fields[i].name}.aggregate-function") == "collect"]
+    keyed = {"collect": "distinct", "nested_update": "nested-key"}
+    functions = {i: texts.get(f"fields.{f.name}.aggregate-function") for i, f in enumerate(fields)}
+    lists = [i for i, name in functions.items() if texts.get(f"fields.{fields[i].name}.{keyed.get(name)}")]
     if not lists:
         return rows
     return [[sorted(v, key=str) if i in lists and v is not None else v for i, v in enumerate(row)] for row in rows]

@@ -192,4 +192,4 @@ def test_reads_and_deletes_keep_the_rows_of_duckdb(name: str) -> None:
                 assert set(table.to_arrow(columns=["id"], where=text).column("id").to_pylist()) == expected, text
                 change = AppendChange(table.store, schema, delete).plan(timeline, snapshot)
                 assert change.counts.rows_deleted == len(expected), text
-    assert kept > 10_000 and pruned > 150
+    assert kept > 10_000 and pruned > 75  # of every second condition

@@ -397,6 +397,7 @@ def test_external_files_are_read_from_their_location(tmp_path: Path) -> None:
     outside = tmp_path / "elsewhere" / "data-1.parquet"
     outside.parent.mkdir()
     (tmp_path / "t" / split.keys[0]).rename(outside)
+    ll.allow(table.url, outside.parent)
     reader = SplitReader(table.schema, None, None, {("main", 0): table.schema})
     for url in (f"file://{outside}", f"FILE:{outside}", str(outside)):
         (batch,) = reader.batches(table.store, [replace(split, keys=(url,))])
