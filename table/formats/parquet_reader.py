@@ -181,8 +181,8 @@ class ParquetFile:
     def _group(self, group: int, start: int, threads: bool) -> Iterator[tuple[int, FileRows]]:
         self._check_int96(group)
         # Ask for one row group at a time, because pyarrow keeps everything in memory until the iterator is dropped.
-        width = self._row_bytes(group)
-        usual = self._width.batch_rows if self._source.part_bytes is None else self._source.batch_rows(width)
+        parted = self._source.part_bytes is not None
+        usual = self._source.batch_rows(self._row_bytes(group)) if parted else self._width.batch_rows
         rows = max(1, min(usual, self._most_rows(group)))
         with self._source.blamed():
             batches = self._reader.iter_batches(
@@ -210,8 +210,13 @@ class ParquetFile:
         return int(max(plain, _LEAST_VALUE_BYTES * len(chunks)))
 
     def _most_rows(self, group: int) -> int:
-        """How many rows of a row group may be decoded at once. The size of a dictionary of long texts says little of that."""
+        """How many rows of a row group may be decoded at once. The size of a dictionary of long texts says little of that.
+
+        Columns are looked at only where it matters: pyarrow ends the process if a damaged footer says impossible things of one.
+        """
         found, footer = _MOST_BATCH_ROWS, self._metadata.row_group(group)
+        if footer.total_byte_size * footer.num_rows <= whole.WIDE_ABOVE:
+            return found
         for leaf, column in self._texts:
             chunk = footer.column(leaf)
             size = max(chunk.total_uncompressed_size, 1)
