@@ -105,19 +105,6 @@ def plugin() -> None:
         assert "1 passed" in done.stdout, done.stdout + done.stderr
 
 
-def old_pyspark() -> None:
-    """A PySpark without the types that are needed is refused by its version."""
-    import lakelatch as ll
-    import lakelatch.spark as lake
-
-    said = ""
-    try:
-        print(lake.write)
-    except ll.Unsupported as error:
-        said = str(error)
-    assert "PySpark 4.1 or newer, and 3.5.5 is installed" in said, said
-
-
 def imports() -> None:
     """`import lakelatch` costs next to nothing."""
     text = (
