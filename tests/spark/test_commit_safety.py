@@ -86,11 +86,10 @@ def test_a_refused_commit_leaves_no_file(spark: Any, url: str) -> None:
     before = data_files(url)
     lake.register(spark)
     df = spark.createDataFrame([(2, "b")], DDL)
-    with pytest.raises(ll.InvalidArgument, match="5"):
-        lake.write(df, url, commit_user="etl", identifier=4)
-    with pytest.raises(Exception, match="5"):
-        writer = df.write.format("lakelatch").mode("append").option("commit-user", "etl")
-        writer.option("identifier", 4).save(url)
+    with pytest.raises(ll.InvalidArgument, match=r"lakelatch\.mine"):
+        lake.write(df, url, properties={"lakelatch.mine": "1"})
+    with pytest.raises(Exception, match=r"lakelatch\.mine"):
+        df.write.format("lakelatch").mode("append").option("property.lakelatch.mine", "1").save(url)
     assert keys(url) == [1]
     assert data_files(url) == before
 
