@@ -116,9 +116,13 @@ class Committer:
             CommitConflict, RetriesExhausted, StoreUnavailable, Fenced, InvalidArgument, TableCorrupt: not committed.
             OutcomeUnknown: it may have landed; call `resolve()` on the error to find out.
         """
-        request.check()
-        check_side_effects(self.schema.option_texts)
-        self._ensure_safe()
+        try:
+            request.check()
+            check_side_effects(self.schema.option_texts)
+            self._ensure_safe()
+        except LakelatchError as error:
+            error.sent = False
+            raise
         getattr(self.store, "warm_up", _nothing)()
         turns_s, rides = self._knows.crowd.turns_s(self._around.monotonic_s()), may_ride(request, self.schema)
         if turns_s > 0 and not rides:  # who rides need not wait for a turn of its own
