@@ -204,7 +204,7 @@ class LocalStore(LocalFolders):
                 continue
             folders.add(os.path.dirname(path))
         if kept:
-            raise DeletionRefused(kept)
+            raise DeletionRefused(kept, self.url)
         return folders
 
     def second_name(self, key: str, to: str) -> bool:

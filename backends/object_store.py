@@ -241,7 +241,7 @@ class FsspecStore(ChoosesTransport, ObjectFolders, ABC):
             kept.update(self._refused(paths[first : first + size]))
         if kept:
             cut = len(join(self._root, ""))
-            raise DeletionRefused({path[cut:]: why for path, why in kept.items()})
+            raise DeletionRefused({path[cut:]: why for path, why in kept.items()}, self._url)
 
     def _refused(self, page: Sequence[str]) -> dict[str, str]:
         """Delete a page. Returns what the store refused to delete, with its reason: then each is asked for by itself, as clients

@@ -22,16 +22,19 @@ class DeletionRefused(StoreUnavailable):
 
     Attributes:
         kept: the objects that stay, each with what the store says.
+
+    Args:
+        url: the store, for the message.
     """
 
-    def __init__(self, kept: Mapping[str, str]) -> None:
+    def __init__(self, kept: Mapping[str, str], url: str = "") -> None:
         told = "; ".join(f"{key}: {why}" for key, why in list(kept.items())[:_TOLD])
         more = f"; and {len(kept) - _TOLD} more" if len(kept) > _TOLD else ""
         what = "1 object was" if len(kept) == 1 else f"{len(kept)} objects were"
         super().__init__(
-            f"{what} not deleted, and all others were: {told}{more}",
-            next_step="check the permission to delete, and end the hold, lease or retention; then run it again, and `clean`,"
-            " which takes away what nothing needs",
+            f"{url}: {what} not deleted, and all others were: {told}{more}".removeprefix(": "),
+            next_step="check the credentials and the right to delete, and end the hold, lease or retention; then run it again,"
+            " and `clean`, which takes away what nothing needs",
         )
         self.kept = dict(kept)
 

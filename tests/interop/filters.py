@@ -72,6 +72,11 @@ def kept(rows: Sequence[Row], filter_: Sequence[Any], fields: Sequence[Field]) -
     return [row for row in rows if test(row[position])]
 
 
+def _is_zero(field: Field, value: Any) -> bool:
+    """A zero of floats: Java tells its signs apart in filters, and lakelatch does not (decision 100)."""
+    return isinstance(field.type, AtomicType) and field.type.root in ("FLOAT", "DOUBLE") and float(value) == 0
+
+
 def filters_of(field: Field, literals: Sequence[Any]) -> Iterator[Filter]:
     """Every kind of filter on a column.
 
@@ -79,6 +84,7 @@ def filters_of(field: Field, literals: Sequence[Any]) -> Iterator[Filter]:
         literals: encoded values of the column, in its order.
     """
     name = field.name
+    literals = [value for value in literals if not _is_zero(field, value)] or literals
     yield ["is_null", name]
     yield ["is_not_null", name]
     for literal in literals:

@@ -12,8 +12,9 @@ import pytest
 from lakelatch.core.errors import TableCorrupt, Unsupported
 from lakelatch.core.rows.types import AtomicType, Field
 from lakelatch.table.merging.aggregates import sketches
-from lakelatch.table.merging.aggregates.functions import FUNCTIONS, aggregate_of, check_function
+from lakelatch.table.merging.aggregates.functions import FUNCTIONS, aggregate_of
 from lakelatch.table.merging.aggregates.roaring64 import read_bitmap64, write_bitmap64
+from lakelatch.table.merging.aggregates.sketches import check_sketches
 
 pytestmark = pytest.mark.java
 
@@ -50,7 +51,7 @@ def test_a_union_of_sketches_has_the_bytes_of_java(paimon_java: Any, function: s
 def test_a_sketch_without_its_library_is_refused_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sketches, "LIBRARY", "no_such_library")
     with pytest.raises(Unsupported, match=r"'h'.*function 'hll_sketch'.*needs the package.*lakelatch\[sketches\]"):
-        check_function("hll_sketch", "h")
+        check_sketches("hll_sketch", "h")
 
 
 def numbers(rng: random.Random) -> set[int]:
