@@ -20,7 +20,7 @@ TABLE_NAMES = """
     delete_tag drop_partitions entries expire expire_consumers expire_partitions expire_tags explain export
     fast_forward files follow history mark_done merge optimize options orphans overwrite partitions plan
     plan_fast_forward plan_rescale plan_rollback plan_undo quarantines refresh rename_branch rename_tag repair
-    rescale restore_quarantine rewrite_file_index rollback scan schema schemas set_consumer snapshot snapshots
+    rescale restore_quarantine rewrite_file_index rollback scan schema schemas set_consumer settle snapshot snapshots
     statistics system system_reader system_view tags to_arrow to_batches to_dataset to_duckdb to_pandas to_polars
     to_reader transaction truncate undo update update_columns upsert url verify
 """
