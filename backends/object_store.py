@@ -253,9 +253,13 @@ class FsspecStore(ChoosesTransport, ObjectFolders, ABC):
         except _Kept as refused:
             if len(page) == 1:
                 return {page[0]: refused.why}
-            parts = _ASKING.map(lambda path: self._refused([path]), page)
+            parts = self._each(lambda path: self._refused([path]), page)
             return {path: why for part in parts for path, why in part.items()}
         return {}
+
+    def _each(self, ask: Callable[[str], T], paths: Sequence[str]) -> Iterable[T]:
+        """Requests side by side."""
+        return _ASKING.map(ask, paths)
 
     def open_input(self, key: str, size: int | None = None) -> Any:
         return RangeInput(self, safe_key(key), size)

@@ -8,7 +8,7 @@ that is described as "applied" has the same effect as the request without the fa
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeVar
 
@@ -248,6 +248,10 @@ class SimulatedStore(FsspecStore):
 
     def _multipart(self, path: str) -> Multipart:
         raise Unsupported("the simulated store takes small objects only")
+
+    def _each(self, ask: Callable[[str], T], paths: Sequence[str]) -> Iterable[T]:
+        """An actor has one thread, so its requests come one after the other."""
+        return [ask(path) for path in paths]
 
     async def _create(self, fs: Any, path: str, data: bytes) -> None:
         self._exchange(Request("create", path, data))
