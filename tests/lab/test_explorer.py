@@ -16,6 +16,7 @@ from lakelatch.coordinator.identities import memory
 from lakelatch.lab import maintainers, playing
 from lakelatch.lab.explorer import explore
 from lakelatch.lab.mutants import MUTANTS, Kill, Mutant, kill_table
+from lakelatch.lab.mutants_of_clones import CLONES
 from lakelatch.lab.runs import Finding, explore_named, explore_or_walk, named
 from lakelatch.lab.scenarios import COMPLETE, DAILY, NIGHTLY, writers
 from lakelatch.lab.story import parse_replay_id, replay, replay_id
@@ -93,7 +94,8 @@ def test_every_mutant_is_killed(mutant: Mutant, kills: list[Kill]) -> None:
     kills.append(hunt.kill(mutant.name))
     print(hunt.story)
     assert hunt.found.violation is not None, f"{mutant.name} survived {hunt.found}"
-    assert len(hunt.story.splitlines()) <= 60
+    # A clone copies each file by requests of its own, which all stand in its story.
+    assert len(hunt.story.splitlines()) <= (110 if mutant in CLONES else 60)
 
 
 def test_a_mutant_is_gone_after_its_hunt() -> None:
