@@ -389,7 +389,7 @@ def test_errors_of_a_delete(store: PlannedStore, fs: FileSystem) -> None:
     assert fs.objects == {}
     fs.planned = [Said("denied")]
     with pytest.raises(
-        DeletionRefused, match=r"1 object was not deleted, and all others were: a: denied \(check the permission"
+        DeletionRefused, match=r"1 object was not deleted, and all others were: a: denied \(check the credentials"
     ):
         store.delete_many(["a"])
     fs.planned = [Said("busy")] * 10
