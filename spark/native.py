@@ -118,9 +118,8 @@ def _logged(reader: Any, root: str, splits: Sequence[Split]) -> Any:
 
 
 def _log_line(root: str, key: str, file: DataFile) -> str:
-    scheme, _, path = f"{root}/{key}".partition(":")
     entry = {
-        "path": f"{scheme}:{quote(path)}",
+        "path": _uri(f"{root}/{key}"),
         "size": file.file_size,
         "isDir": False,
         "modificationTime": file.creation_time or 0,
@@ -129,6 +128,19 @@ def _log_line(root: str, key: str, file: DataFile) -> str:
         "action": "add",
     }
     return "\n" + json.dumps(entry)
+
+
+def _uri(url: str) -> str:
+    """A URL with its path quoted, and with the host as it is: Hadoop finds none in `host%3A8020` or `container%40account`.
+
+    >>> _uri("hdfs://host:8020/lake/half=1/a b")
+    'hdfs://host:8020/lake/half%3D1/a%20b'
+    >>> _uri("file:/lake/a:b")
+    'file:/lake/a%3Ab'
+    """
+    scheme, _, rest = url.partition(":")
+    host, slash, path = rest[2:].partition("/") if rest.startswith("//") else ("", "", rest)
+    return f"{scheme}:{rest[:2] if slash else ''}{host}{slash}{quote(path)}"
 
 
 # ---------------------------------------------------------------------------------------------- columns out of folders
