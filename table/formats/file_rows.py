@@ -8,7 +8,8 @@ cannot be cast fails only the reads that want its row, as in Apache Paimon.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, Protocol
 
 import pyarrow as pa
@@ -103,6 +104,14 @@ class FileRows:
         made = {name: array.slice(offset, length) for name, array in self._made.items()}
         return FileRows(self._batch.slice(offset, length), self._projection, self._where, made)
 
+    def packed(self) -> tuple[pa.RecordBatch, Callable[[pa.RecordBatch], FileRows]]:
+        """The values as one batch without dictionaries, those of the file and those that are converted already; and what makes
+        rows of such a batch, or of a slice of it, again. That keeps nothing of the values."""
+        names, made = self._batch.schema.names, list(self._made)
+        arrays = [_plain(array) for array in (*self._batch.columns, *self._made.values())]
+        packed = pa.RecordBatch.from_arrays(arrays, [str(number) for number in range(len(arrays))])
+        return packed, partial(_unpacked, names, made, self._projection, self._where)
+
     def replace(self, name: str, values: Any) -> None:
         """Replace a column."""
         self._made[name] = values
@@ -117,6 +126,17 @@ def _filtered(batch: pa.RecordBatch, mask: pa.BooleanArray, count: int) -> pa.Re
     if batch.num_columns:
         return batch.filter(mask)
     return pa.record_batch({"": pa.nulls(count)}).select([])
+
+
+def _unpacked(
+    names: Sequence[str], made: Sequence[str], projection: ProjectionPlan, where: str, packed: pa.RecordBatch
+) -> FileRows:
+    batch = pa.RecordBatch.from_arrays(packed.columns[: len(names)], names)
+    return FileRows(batch, projection, where, dict(zip(made, packed.columns[len(names) :], strict=True)))
+
+
+def _plain(array: Any) -> Any:
+    return array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
 
 
 def _plain_bytes(array: Any) -> int:

@@ -33,6 +33,7 @@ from .deletion import deleted_rows, live_mask
 from .expired import unexpired
 from .run_reader import RunReader
 from .section_reader import DEFAULT_MEMORY
+from .set_aside import PARTS_WHILE_SET_ASIDE, takes_too_much, windows_set_aside
 from .windows import Piece, Window, windows
 
 _DELETES = [1, 3]
@@ -129,7 +130,9 @@ class KeyRowReader:
         """The rows of a section, all of one range of keys after another. Arguments and errors as for `batches`."""
         files, budget = [split.files[i] for i in section], memory // _FOR_OTHER_COPIES
         found = sorted_runs(files, self._rules)
-        part_bytes = budget // (2 * len(found))
+        piece_bytes = budget // (2 * len(found))
+        is_set_aside = takes_too_much([[files[i] for i in run] for run in found], len(self.wanted) + 2, memory)
+        part_bytes = budget // PARTS_WHILE_SET_ASIDE if is_set_aside else piece_bytes
         runs = [
             (
                 Piece(number, files[number].level, rows, f"data file {split.keys[section[number]]}")
@@ -138,7 +141,8 @@ class KeyRowReader:
             )
             for run in found
         ]
-        return windows(runs, [f.name for f in self._rules.keys], budget)
+        keys = [f.name for f in self._rules.keys]
+        return windows_set_aside(runs, keys, budget, piece_bytes) if is_set_aside else windows(runs, keys, budget)
 
     def _cut(self, count: int, merged: Mapping[str, Any], constants: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
         for position in range(0, count, BATCH_ROWS):

@@ -32,6 +32,7 @@ from ..merging.sections import are_in_order, sorted_runs
 from ..scan.split import Split
 from .deletion import deleted_rows, live_mask
 from .run_reader import RunReader
+from .set_aside import PARTS_WHILE_SET_ASIDE, takes_too_much, windows_set_aside
 from .windows import Piece, Window, windows
 
 DEFAULT_MEMORY = opt.MERGE_MEMORY.default
@@ -161,14 +162,20 @@ class SectionReader:
         """
         free = max(memory - _ALWAYS_TAKEN, memory // 2)
         budget = free // (_FOR_WHOLE_ROWS if self._rules.keeps_whole_rows else _FOR_MADE_ROWS)
-        part_bytes = budget // (2 * len(runs))
+        piece_bytes = budget // (2 * len(runs))
         is_sorted = not self._rules.is_on("pk-clustering-override")
+        of_runs = [[split.files[section[i]] for i in run] for run in runs]
+        is_set_aside = is_sorted and takes_too_much(of_runs, len(self._read) + len(_ORDER), memory)
+        part_bytes = budget // PARTS_WHILE_SET_ASIDE if is_set_aside else piece_bytes
         readers = [self._reader(*fields) for fields in order]
         pieces = [
             (piece for i in run for piece in self._pieces(store, split, section[i], i, readers[i], alone, part_bytes))
             for run in runs
         ]
-        return windows(pieces, [f.name for f in self._rules.keys], budget if is_sorted else None)
+        keys = [f.name for f in self._rules.keys]
+        if is_set_aside:
+            return windows_set_aside(pieces, keys, budget, piece_bytes)
+        return windows(pieces, keys, budget if is_sorted else None)
 
     def _kept(self, window: Window, is_kept: Any) -> Iterator[Rows]:
         """The wanted columns of some rows of a window, piece by piece."""
