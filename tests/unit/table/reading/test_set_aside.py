@@ -70,6 +70,7 @@ def test_the_same_rows_are_read_and_compacted(
         return real(runs, keys, budget, piece_bytes)
 
     monkeypatch.setattr(set_aside, "_ALWAYS_FREE", -(1 << 40))
+    monkeypatch.setattr(set_aside, "_LEAST_PIECE_BYTES", 512)
     monkeypatch.setattr("lakelatch.table.reading.section_reader.windows_set_aside", counted)
     monkeypatch.setattr("lakelatch.table.reading.key_rows.windows_set_aside", counted)
     assert rows_of(table) == expected
