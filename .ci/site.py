@@ -11,7 +11,6 @@ A link that leads nowhere stays as it is, so that `--strict` reports it.
 
 from __future__ import annotations
 
-import fnmatch
 import posixpath
 import re
 import shutil
@@ -23,6 +22,7 @@ from mkdocs.structure.files import File
 
 sys.path.insert(0, str(Path(__file__).parent))
 import links
+import navigation
 
 try:
     import tomllib
@@ -39,32 +39,6 @@ ROOT_PAGES = {
     "CONTRIBUTING.md": "contributing.md",
     "SECURITY.md": "security.md",
 }
-NAV = [
-    ("Home", ["index.md"]),
-    (
-        "Guide",
-        [
-            "installing.md",
-            "outcomes.md",
-            "maintenance.md",
-            "tags.md",
-            "branches.md",
-            "catalogs.md",
-            "partitions.md",
-            "observability.md",
-            "testing-your-pipeline.md",
-            "many-writers.md",
-            "performance.md",
-        ],
-    ),
-    ("Stores", ["stores/README.md", "stores/*.md"]),
-    ("Reference", ["reference/*.md"]),
-    ("How it works", ["architecture.md", "commit-machine.md", "guarantees.md", "hazards.md"]),
-    ("The format", ["format/README.md", "format/*.md"]),
-    ("Decisions", ["decisions/index.md", "decisions/*.md"]),
-    ("Project", ["contributing.md", "security.md", "changelog.md", "*.md", "upstream/*.md"]),
-]
-
 _DOCSTRING = re.compile(r'"""(?!\n).*?"""', re.DOTALL)
 _SHARED = re.compile(r"^( +)(\w+(?:, \w+)+): (.*\n(?:\1 +\S.*\n)*)", re.MULTILINE)
 """A description that several parameters share: `snapshot, tag, timestamp: at which point`. mkdocstrings wants one for each."""
@@ -190,15 +164,5 @@ def _listing(folder: Path) -> str:
 
 
 def _nav(pages: list[str]) -> list[dict[str, Any]]:
-    """Pages by section; a page that no section names is listed with the project's."""
-    left = sorted(page for page in pages if not page.startswith("source/"))
-    nav: list[dict[str, Any]] = []
-    for title, patterns in NAV:
-        found = []
-        for pattern in patterns:
-            depth = pattern.count("/")  # fnmatch lets a star stand for a slash too
-            found += [page for page in left if page.count("/") == depth and fnmatch.fnmatch(page, pattern)]
-            left = [page for page in left if page not in found]
-        if found:
-            nav.append({title: found[0] if found == ["index.md"] else found})
-    return nav
+    sections = navigation.navigation(page for page in pages if not page.startswith("source/"))
+    return [{title: found[0] if found == ["index.md"] else found} for title, found in sections.items()]

@@ -15,9 +15,17 @@ from pages import CHECKOUT
 import lakelatch
 import lakelatch.spark
 
-_SPEC = importlib.util.spec_from_file_location("links", CHECKOUT / ".ci" / "links.py")
-links = importlib.util.module_from_spec(_SPEC)
-_SPEC.loader.exec_module(links)
+
+def tool(name: str):
+    """A module of the folder with what builds the site, which is no package."""
+    spec = importlib.util.spec_from_file_location(name, CHECKOUT / ".ci" / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+links = tool("links")
+navigation = tool("navigation")
 
 PAGES = sorted([*CHECKOUT.glob("*.md"), *(CHECKOUT / "docs").rglob("*.md")])
 
@@ -58,11 +66,28 @@ def test_the_reference_lists_every_public_name(package) -> None:
     assert sorted(listed) == sorted(package.__all__)
 
 
-def test_the_examples_of_the_link_finder_hold() -> None:
+@pytest.mark.parametrize("module", [links, navigation])
+def test_the_examples_of_the_tools_hold(module) -> None:
     import doctest
 
-    assert doctest.testmod(links).attempted > 0
-    assert doctest.testmod(links).failed == 0
+    assert doctest.testmod(module).attempted > 0
+    assert doctest.testmod(module).failed == 0
+
+
+def test_every_page_is_in_a_section() -> None:
+    """Guides at the top of `docs/` are named one by one: a new one is red here until a section has it."""
+    docs = CHECKOUT / "docs"
+    pages = {page.relative_to(docs).as_posix() for page in docs.rglob("*.md")}
+    sections = navigation.navigation(pages)
+    assert sorted(page for section in sections.values() for page in section) == sorted(pages)
+    with pytest.raises(navigation.PageWithoutSectionError, match=r"a-new-guide\.md"):
+        navigation.navigation([*pages, "a-new-guide.md"])
+
+
+def test_every_named_page_is_there() -> None:
+    made = {"index.md", "contributing.md", "security.md", "changelog.md", "decisions/index.md"}  # the site makes these
+    named = {page for section in navigation.SECTIONS.values() for page in section if "*" not in page} - made
+    assert [page for page in sorted(named) if not (CHECKOUT / "docs" / page).is_file()] == []
 
 
 def test_help_lists_every_target() -> None:
