@@ -7,7 +7,16 @@ from collections.abc import Iterable, Mapping, Sequence
 
 SECTIONS: dict[str, list[str]] = {
     "Home": ["index.md"],
-    "Start": ["installing.md", "clusters.md", "outcomes.md", "rows-in.md", "python-tools.md", "spark-by-habit.md"],
+    "Start": [
+        "installing.md",
+        "concepts.md",
+        "naming-commits.md",
+        "outcomes.md",
+        "rows-in.md",
+        "python-tools.md",
+        "spark-by-habit.md",
+        "clusters.md",
+    ],
     "Guide": [
         "row-level.md",
         "streams.md",
