@@ -56,6 +56,8 @@ CREATE_LIMIT_BYTES = 64 << 20
 _DELETE_PAGE = 1000
 _DELETES_AT_ONCE = 32
 _ASKING = Threads(_DELETES_AT_ONCE, "lakelatch-delete", is_awaited=False)
+_RENEWALS = 3
+"""How many times one request is sent with new credentials."""
 _KEPT = frozenset({Answer.DENIED, Answer.EXISTS, Answer.CONFLICT})
 """What a store answers to the deletion of an object under a hold, a lease or a retention policy, or without the permission."""
 _READS = ("read", "look at", "list")
@@ -323,14 +325,15 @@ class FsspecStore(ChoosesTransport, ObjectFolders, ABC):
 
     def _bounded(self, seconds: float, call: Callable[..., Awaitable[T]], *args: Any) -> T:
         """Run one request to its end or to its deadline, from any thread. One that was refused because its credentials have ended
-        did nothing, and is sent again with new ones.
+        did nothing, and is sent again with new ones. On a busy machine these may end, too, before the request goes out.
         """
-        used = self._lease
-        try:
-            return self._sent(seconds, call, *args)
-        except Exception as error:
-            if isinstance(error, LakelatchError) or not self._is_renewed(used or self._lease, error):
-                raise
+        for _ in range(_RENEWALS):
+            used = self._lease
+            try:
+                return self._sent(seconds, call, *args)
+            except Exception as error:
+                if isinstance(error, LakelatchError) or not self._is_renewed(used or self._lease, error):
+                    raise
         return self._sent(seconds, call, *args)
 
     def _sent(self, seconds: float, call: Callable[..., Awaitable[T]], *args: Any) -> T:

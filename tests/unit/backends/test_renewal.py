@@ -83,6 +83,24 @@ def test_what_is_open_goes_on_with_new_credentials(server: Server, monkeypatch: 
     assert isinstance(store.put_if_absent("l", b"3"), AlreadyThere) and len(server.clients) == 3
 
 
+def test_new_credentials_that_end_before_the_request_goes_out(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The client is made on a busy machine, and the credentials that it is made with end meanwhile."""
+    store = opened(options())
+    store.put("k", b"1")
+    server.token = "2"
+    monkeypatch.setenv(VARIABLE, "2")
+    refuse = Guarded.answer
+
+    def renew_again(self: Guarded, *call: Any) -> None:
+        if self.token == server.token == "2":
+            server.token = "3"
+            monkeypatch.setenv(VARIABLE, "3")
+        refuse(self, *call)
+
+    monkeypatch.setattr(Guarded, "answer", renew_again)
+    assert store.get("k") == b"1" and len(server.clients) == 3
+
+
 def test_a_store_that_is_opened_later_asks_the_provider(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     run = options()
     monkeypatch.setenv(VARIABLE, "old")
