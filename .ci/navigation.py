@@ -29,7 +29,7 @@ SECTIONS: dict[str, list[str]] = {
     ],
     "Operations": ["maintenance.md", "observability.md", "system-tables.md", "performance.md"],
     "Stores": ["stores/README.md", "stores/*.md"],
-    "Reference": ["reference/*.md"],
+    "Reference": ["options.md", "reference/*.md"],
     "How it works": ["architecture.md", "commit-machine.md", "guarantees.md", "hazards.md"],
     "The format": ["format/README.md", "format/*.md"],
     "Decisions": ["decisions/index.md", "decisions/*.md"],

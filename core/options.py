@@ -80,8 +80,6 @@ def parse_zone(text: str) -> str:
 
 
 GROUP_AUTO, GROUP_OFF = "auto", "off"
-
-
 REPLAY_WARNS, REPLAY_REFUSES = "warn", "error"
 
 
@@ -205,8 +203,8 @@ COMMIT_MAX_RETRY_WAIT = Option("commit.max-retry-wait", parse_duration_ms, 10_00
 COMMIT_USER_PREFIX = Option("commit.user-prefix", str, "")
 COMMIT_JOURNAL = Option("commit.journal", str, "")
 COMMIT_GROUP = Option("commit.group", parse_group, GROUP_OFF)
-COMMIT_REPLAY = Option("commit.replay", parse_replay, REPLAY_WARNS)
 """Whether an append that loses a race may ride with the next winner."""
+COMMIT_REPLAY = Option("commit.replay", parse_replay, REPLAY_WARNS)
 
 SNAPSHOT_TIME_RETAINED = Option("snapshot.time-retained", parse_duration_ms, 3_600_000)
 SNAPSHOT_RETAINED_MIN = Option("snapshot.num-retained.min", int, 10)
@@ -271,7 +269,6 @@ CHANGELOG_FILE_FORMAT: Option[str | None] = Option("changelog-file.format", str.
 CHANGELOG_FILE_COMPRESSION: Option[str | None] = Option("changelog-file.compression", str.lower, None)
 CHANGELOG_FILE_STATS: Option[str | None] = Option("changelog-file.stats-mode", str, None)
 CHANGELOG_FILE_PREFIX = Option("changelog-file.prefix", str, "changelog-")
-CHANGELOG_PRODUCER = Option("changelog-producer", str.lower, "none")
 ROW_DEDUPLICATE = Option("changelog-producer.row-deduplicate", parse_bool, False)
 DEDUPLICATE_IGNORES = Option("changelog-producer.row-deduplicate-ignore-fields", str, "")
 CHANGELOG_TIME_RETAINED: Option[int | None] = Option("changelog.time-retained", parse_duration_ms, None)

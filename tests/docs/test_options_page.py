@@ -1,0 +1,58 @@
+"""The page on options has each that the code parses, with its kind of value and its default."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from pages import CHECKOUT
+
+from lakelatch.core import options
+from lakelatch.core.options import ALL_OPTIONS, Option
+
+KINDS: dict[Any, str] = {
+    int: "number",
+    float: "number",
+    str: "text",
+    options.parse_size: "size",
+    options.parse_duration_ms: "duration",
+    options.parse_bool: "true or false",
+    options.parse_zone: "zone",
+    options.parse_levels: "values by level",
+}
+UNITS = {
+    options.parse_size: (("gb", 1 << 30), ("mb", 1 << 20), ("kb", 1 << 10), ("bytes", 1)),
+    options.parse_duration_ms: (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1_000), ("ms", 1)),
+}
+ROW = re.compile(r"^\| `([^`]+)` \| ([^|]+) \| ([^|]+) \| ([^|]+) \|$", re.MULTILINE)
+PAGE = (CHECKOUT / "docs" / "options.md").read_text()
+
+
+def shown(option: Option[Any]) -> tuple[str, str]:
+    """How the page writes the kind of an option's values, and its default."""
+    default = option.default
+    if default in (None, "", {}):
+        text = "not set"
+    elif isinstance(default, bool):
+        text = str(default).lower()
+    elif option.parse in UNITS and default:
+        name, factor = next(unit for unit in UNITS[option.parse] if default % unit[1] == 0)
+        text = f"{default // factor} {name}"
+    else:
+        text = "0 ms" if option.parse is options.parse_duration_ms else str(default)
+    return KINDS.get(option.parse, "word"), text
+
+
+def test_each_option_is_listed_with_its_value_and_default() -> None:
+    listed = {key: (kind, default) for key, kind, default, _ in ROW.findall(PAGE)}
+    assert listed == {option.key: shown(option) for option in ALL_OPTIONS}
+    assert len(ROW.findall(PAGE)) == len(listed), "an option is listed twice"
+
+
+def test_the_options_without_effect_are_those_that_no_code_asks_for() -> None:
+    floors = ("core", "backends", "coordinator", "table", "spark", "cli", "lab")
+    code = "\n".join(file.read_text() for floor in floors for file in (CHECKOUT / floor).rglob("*.py"))
+    names = {name: value.key for name, value in vars(options).items() if isinstance(value, Option)}
+    unused = {key for name, key in names.items() if len(re.findall(rf"\b{name}\b", code)) == 1}
+    section = PAGE.partition("## Without effect")[2]
+    assert {key for key, *_ in ROW.findall(section)} == unused
