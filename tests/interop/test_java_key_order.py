@@ -41,13 +41,17 @@ def rows(dice: random.Random, turn: int) -> pa.Table:
 
 
 def together(path: Path, dice: random.Random, turn: int, *, deletes: bool) -> None:
-    """Two or three jobs begin, write their rows, and commit in the opposite order."""
+    """Two or three jobs begin, write their rows, and commit in the opposite order. Then files of lost attempts have gone."""
+    tables = []
     with ExitStack() as stack:
         for job in range(dice.choice([2, 2, 3])):
-            tx = stack.enter_context(ll.open_table(str(path)).transaction())
+            tables.append(ll.open_table(str(path)))
+            tx = stack.enter_context(tables[-1].transaction())
             tx.upsert(rows(dice, 10 * turn + job))
             if deletes and dice.random() < 0.5:
                 tx.delete(pa.table({"id": pa.array([dice.randrange(8)], pa.int32())}))
+    for table in tables:
+        table.settle()
 
 
 @pytest.mark.parametrize("seed", SEEDS)
