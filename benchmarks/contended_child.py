@@ -1,9 +1,11 @@
-"""One contended writer of one library, in that library's own environment: `contended_child.py LIBRARY URL OPTIONS TASK`.
+"""One contended writer of one library, in that library's own environment.
 
-TASK is `create`, `read`, or a writer's `NAME:COMMITS`. A writer opens the table and makes its rows (for which pyarrow loads
-pandas, whatever the library), says so, waits for a line on stdin and appends one row per commit, as a plain user of the
-library would: with its defaults, and what raises is no commit. It says one JSON line per commit as soon as it knows. `read`
-prints the rows that are there. Must not import the checkout's other files: pypaimon's environment has none of what they need.
+`contended_child.py LIBRARY URL OPTIONS TABLE TASK`: TABLE is one of lakelatch's kinds of table (`TABLES`); the other libraries
+make a plain one. TASK is `create`, `read`, or a writer's `NAME:COMMITS`. A writer opens the table and makes its rows (for which
+pyarrow loads pandas, whatever the library), says so, waits for a line on stdin and appends one row per commit, as a plain user
+of the library would: with its defaults, and what raises is no commit. It says one JSON line per commit as soon as it knows.
+`read` prints the rows that are there. Must not import the checkout's other files: pypaimon's environment has none of what they
+need.
 """
 
 from __future__ import annotations
@@ -19,16 +21,31 @@ import pyarrow as pa
 SCHEMA = pa.schema([("writer", pa.string()), ("number", pa.int64())])
 
 
+KEY = ["writer", "number"]
+TABLES: dict[str, tuple[list[str], dict[str, str]]] = {
+    "append": ([], {}),
+    "bucketed": ([], {"bucket": "4", "bucket-key": "number"}),
+    "upsert": (KEY, {"bucket": "4"}),
+    "upsert-vectors": (KEY, {"bucket": "4", "deletion-vectors.enabled": "true"}),
+    "rows": ([], {"row-tracking.enabled": "true"}),
+}
+"""Primary key and options by kind of table."""
+
+
 class Lakelatch:
     """This library."""
 
-    def __init__(self, url: str, options: dict[str, Any]) -> None:
-        self._url, self._options = url, options
+    group = "off"
+
+    def __init__(self, url: str, options: dict[str, Any], kind: str) -> None:
+        self._url, self._options, self._kind = url, options, kind
 
     def create(self) -> None:
         import lakelatch as ll
 
-        ll.create_table(self._url, SCHEMA, storage_options=self._options)
+        keys, about = TABLES[self._kind]
+        about = {**about, "commit.group": self.group}
+        ll.create_table(self._url, SCHEMA, primary_key=keys, options=about, storage_options=self._options)
 
     def open(self) -> None:
         import lakelatch as ll
@@ -36,7 +53,7 @@ class Lakelatch:
         self._table = ll.open_table(self._url, storage_options=self._options)
 
     def append(self, rows: pa.Table) -> None:
-        self._table.append(rows)
+        (self._table.upsert if self._kind.startswith("upsert") else self._table.append)(rows)
 
     def read(self) -> pa.Table:
         self.open()
@@ -44,18 +61,15 @@ class Lakelatch:
 
 
 class LakelatchRiding(Lakelatch):
-    """The same, with a table whose appends ride with each other."""
+    """The same, with a table whose commits ride with each other."""
 
-    def create(self) -> None:
-        import lakelatch as ll
-
-        ll.create_table(self._url, SCHEMA, options={"commit.group": "auto"}, storage_options=self._options)
+    group = "auto"
 
 
 class DeltaRs:
     """delta-rs: conditional PUT, as it does by default on S3."""
 
-    def __init__(self, url: str, options: dict[str, Any]) -> None:
+    def __init__(self, url: str, options: dict[str, Any], kind: str) -> None:
         self._url, self._options = url, options
 
     def create(self) -> None:
@@ -81,7 +95,7 @@ class DeltaRs:
 class Pypaimon:
     """pypaimon, Apache Paimon's Python library."""
 
-    def __init__(self, url: str, options: dict[str, Any]) -> None:
+    def __init__(self, url: str, options: dict[str, Any], kind: str) -> None:
         from pypaimon import CatalogFactory
 
         self._catalog = CatalogFactory.create({**options, "warehouse": url})
@@ -134,8 +148,8 @@ def write(library: Any, name: str, commits: int) -> None:
 
 
 def main() -> None:
-    name, url, options, task = sys.argv[1:]
-    library = LIBRARIES[name](url, json.loads(options))
+    name, url, options, kind, task = sys.argv[1:]
+    library = LIBRARIES[name](url, json.loads(options), kind)
     match task:
         case "create":
             library.create()

@@ -5,7 +5,8 @@ delta-rs and pypaimon in the same run, one after another, each with its defaults
 besides: N processes append M rows each, one row a commit, on one S3 server (versitygw). A proxy at the server counts the
 requests; toxiproxy before it delays every answer, so that what waits for the network waits for it here too. A library that
 takes longer than the limit is stopped, and its line shows what it had by then. It fails where lakelatch did not land every
-commit exactly once. With `--store gcs` or `azure`, and with `--transport fsspec`, lakelatch runs alone. With LAKELATCH_NIGHTLY=1
+commit exactly once. With `--store gcs` or `azure`, with `--transport fsspec`, and
+with another `--table` than `append`, lakelatch runs alone. With LAKELATCH_NIGHTLY=1
 the table in docs/many-writers.md is written anew.
 """
 
@@ -27,6 +28,7 @@ from typing import Any
 HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "tests")]
 
+from contended_child import TABLES  # noqa: E402
 from figures import keep  # noqa: E402
 from interop.pypaimon_env import interpreter  # noqa: E402
 from peers import is_usable  # noqa: E402
@@ -69,25 +71,26 @@ class Peer:
     Args:
         server: of the dialect that the library speaks; only S3's for all of them.
         transport: the storage option of lakelatch.
+        kind: of its table.
     """
 
-    def __init__(self, name: str, url: str, server: Any, through: str, transport: str = "auto") -> None:
+    def __init__(self, name: str, url: str, server: Any, through: str, transport: str, kind: str) -> None:
         python, told = PEERS[name]
         chosen = {} if transport == "auto" else {"transport": transport}
-        self.name = name
+        self.name, self._kind = name, kind
         self._command = [str(python()), str(CHILD), name, f"{url}/{name}"]
         self._direct, self._through = (told(server, end) | chosen for end in (server.endpoint_url, through))
 
     def ask(self, task: str) -> str:
         """Something that is done alone, without the delay; what it printed."""
-        command = [*self._command, json.dumps(self._direct), task]
+        command = [*self._command, json.dumps(self._direct), self._kind, task]
         done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=READ_WITHIN_S)
         if done.returncode:
             raise RuntimeError(f"{self.name} {task}: {done.stderr[-1000:]}")
         return done.stdout
 
     def writer(self, name: str, commits: int) -> subprocess.Popen[str]:
-        command = [*self._command, json.dumps(self._through), f"{name}:{commits}"]
+        command = [*self._command, json.dumps(self._through), self._kind, f"{name}:{commits}"]
         return subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
         )
@@ -188,11 +191,12 @@ def main() -> None:
     parser.add_argument("--latency-ms", type=float, default=20.0, help="added to each answer")
     parser.add_argument("--limit-s", type=float, default=120.0, help="for each library")
     parser.add_argument("--only", choices=sorted(PEERS), nargs="*", default=list(PEERS))
+    parser.add_argument("--table", choices=sorted(TABLES), default="append", help="what they append to or upsert into")
     parser.add_argument("--store", choices=list(SERVERS), default="s3")
     parser.add_argument("--transport", choices=["auto", "obstore", "fsspec"], default="auto", help="of lakelatch")
     add_json(parser)
     options = parser.parse_args()
-    is_plain = (options.store, options.transport) == ("s3", "auto")
+    is_plain = (options.store, options.transport, options.table) == ("s3", "auto", "append")
     found = []
     with (
         SERVERS[options.store]() as server,
@@ -205,9 +209,10 @@ def main() -> None:
             for name in filter(is_usable, options.only):
                 if not is_plain and not name.startswith("lakelatch"):
                     continue
-                peer = Peer(name, server.new_root(), server, line.url, options.transport)
+                peer = Peer(name, server.new_root(), server, line.url, options.transport, options.table)
                 found.append(contend(peer, proxy, options.writers, options.commits, options.limit_s))
-    title = f"{options.writers} processes x {options.commits} commits, {options.store}, transport {options.transport}"
+    where = f"{options.table}, {options.store}, transport {options.transport}"
+    title = f"{options.writers} processes x {options.commits} commits, {where}"
     record(options.json, f"{title}, {options.latency_ms:.0f} ms on each answer", found)
     print(table(found))
     if is_plain:

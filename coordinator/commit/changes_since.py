@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 
 from ...backends.store import ObjectNotFound, Store
 from ...core.errors import TableCorrupt
@@ -20,7 +21,7 @@ from ...core.metadata.deletion_vector import vector_bytes, vector_end
 from ...core.metadata.snapshot import UNDONE, UNDONE_COMMIT, Snapshot, replaced_by
 from ...core.paths import number_in
 from ...core.places import FileKeys, is_external
-from ..history.timeline import Timeline
+from ..history.timeline import Timeline, base_of, ref_of
 from .conflicts import Conflict
 from .restored import PROTECTING_TAG
 
@@ -45,24 +46,40 @@ class ChangesSince:
     concerns: Callable[[bytes], bool]
     manifests: dict[str, Sequence[ManifestEntry]] = field(default_factory=dict)
     _known: dict[tuple[str, str | None], Landed] = field(default_factory=dict)
+    _read: dict[int, Snapshot] = field(default_factory=dict)
 
     def since(self, read: Snapshot | None, base: Snapshot | None) -> list[Landed] | Conflict:
         """The changes of other writers after `read`, up to `base`; a conflict where they can no longer be read."""
+        chain = self._chain(read, base)
+        if chain is None:
+            return Conflict(HISTORY_GONE, "some snapshots made since this commit read the table no longer exist")
+        steps = [(before, found) for before, found in pairwise(chain) if found is not None]
+        return self.timeline.parallel(lambda step: self.landed(*step), steps)
+
+    def _chain(self, read: Snapshot | None, base: Snapshot | None) -> list[Snapshot | None] | None:
+        """The snapshots from `read` to `base`, both included; None where one is gone, or where another is in the place of `read`.
+
+        One that an earlier attempt has read is still the one of its id if its successor says that it builds on it. Below a
+        snapshot of another engine, which does not say so, all are read again.
+        """
         start, end = read.id if read else 0, base.id if base else 0
-        gone = Conflict(HISTORY_GONE, "some snapshots made since this commit read the table no longer exist")
-        if read is not None:
-            still = self.timeline.find(read.id)
-            if end < start or still is None or still.identity != read.identity:
-                return gone
-        landed = []
-        before = read
-        for snapshot_id in range(start + 1, end + 1):
-            found = base if snapshot_id == end else self.timeline.find(snapshot_id)
-            if found is None:
-                return gone
-            landed.append(self.landed(before, found))
-            before = found
-        return landed
+        new = [i for i in range(start + 1, end) if i not in self._read]
+        self._find(new)
+        self._read |= {s.id: s for s in (read, base) if s is not None}
+        if end < start or any(i not in self._read for i in range(start + 1, end)):
+            return None
+        old = [i for i in range(max(start, 1), end) if i not in new]
+        doubted = max((i for i in old if base_of(self._read[i + 1]) != ref_of(self._read[i])), default=0)
+        self._find([i for i in old if i <= doubted])
+        chain = [self._read.get(i) for i in range(start, end + 1)]
+        return chain if ref_of(chain[0]) == ref_of(read) and None not in chain[1:] else None
+
+    def _find(self, ids: Sequence[int]) -> None:
+        """Read the snapshots of some ids, and forget those that are gone."""
+        for i, found in zip(ids, self.timeline.parallel(self.timeline.find, ids), strict=True):
+            self._read.pop(i, None)
+            if found is not None:
+                self._read[i] = found
 
     def landed(self, before: Snapshot | None, found: Snapshot) -> Landed:
         """What a snapshot changed against the one before it."""

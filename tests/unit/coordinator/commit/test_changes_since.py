@@ -12,6 +12,7 @@ from changes import created, delete_rows, publish, reopened, vector_file
 from lakelatch.backends.memory import MemoryStore
 from lakelatch.backends.metered import MeteredStore
 from lakelatch.coordinator.commit.changes_since import ChangesSince, was_moved
+from lakelatch.coordinator.commit.conflicts import Conflict
 from lakelatch.coordinator.history.timeline import Timeline
 from lakelatch.core.metadata.change import Landed
 from lakelatch.core.metadata.data_file import (
@@ -45,7 +46,7 @@ def changes(table: Table, read: int, since: ChangesSince | None = None) -> list[
 
 
 def test_each_snapshot_is_read_once_for_all_attempts() -> None:
-    """The second look asks only whether the snapshots are still the same; manifests are not read again."""
+    """The newest snapshot names the one that it builds on, and so on: nothing has to be asked again."""
     table = created(())
     for name in ("one", "two", "three"):
         publish(table, "APPEND", [FILE._replace(file=FILE.file._replace(file_name=name))])
@@ -59,10 +60,50 @@ def test_each_snapshot_is_read_once_for_all_attempts() -> None:
         (3, "APPEND", "another-job"),
     ]
     assert [[e.file.file_name for e in c.change.entries] for c in first] == [["two"], ["three"]]
-    assert store.snapshot().by_operation == {"get": 2 + 2 * 2}, "snapshots 1 and 2; a list and a manifest of 2 and 3"
+    assert store.snapshot().by_operation == {"get": 1 + 2 * 2}, "snapshot 2; a list and a manifest of 2 and 3"
     store.reset()
     assert since.since(read, base) == first
-    assert store.snapshot().by_operation == {"get": 2}
+    assert store.snapshot().requests == 0
+    publish(table, "APPEND", [FILE._replace(file=FILE.file._replace(file_name="four"))])
+    more = since.since(read, table.timeline.latest())
+    assert isinstance(more, list) and more[:2] == first and len(more) == 3
+    assert store.snapshot().by_operation == {"get": 2}, "a list and a manifest of 4"
+
+
+@pytest.mark.parametrize("named", [True, False], ids=["ours", "another engine's"])
+def test_a_snapshot_in_whose_place_another_came_is_read_again(named: bool) -> None:
+    """A rollback frees ids. Snapshots of other engines do not name what they build on, so that nothing can be concluded."""
+    table = created(())
+    for name in ("one", "two", "three"):
+        publish(table, "APPEND", [FILE._replace(file=FILE.file._replace(file_name=name))])
+    since, _ = reader(table)
+    read = table.timeline.find(1)
+    assert isinstance(since.since(read, table.timeline.latest()), list)
+    table.store.delete_many([table.paths.snapshot(i) for i in (2, 3)])
+    for name in ("other", "another"):
+        publish(reopened(table), "APPEND", [FILE._replace(file=FILE.file._replace(file_name=name))])
+    base = reopened(table).timeline.latest()
+    assert base is not None and base.id == 3
+    if not named:
+        base = replace(base, properties={})
+    found = since.since(read, base)
+    assert isinstance(found, list)
+    assert [e.file.file_name for c in found for e in c.change.entries] == ["other", "another"]
+
+
+def test_the_history_is_gone_where_another_snapshot_is_in_the_place_of_the_one_that_was_read() -> None:
+    table = created(())
+    for name in ("one", "two"):
+        publish(table, "APPEND", [FILE._replace(file=FILE.file._replace(file_name=name))])
+    since, _ = reader(table)
+    read, stays = table.timeline.find(2), table.timeline.find(1)
+    table.store.delete_many([table.paths.snapshot(2)])
+    for name in ("other", "another"):
+        publish(reopened(table), "APPEND", [FILE._replace(file=FILE.file._replace(file_name=name))])
+    base = reopened(table).timeline.latest()
+    assert isinstance(since.since(read, base), Conflict)
+    assert isinstance(since.since(read, stays), Conflict), "the base is older"
+    assert isinstance(since.since(stays, base), list)
 
 
 def test_manifests_that_were_read_for_something_else_are_not_read_again() -> None:

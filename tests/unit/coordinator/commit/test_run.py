@@ -107,14 +107,14 @@ def test_a_base_that_was_left_unread_for_a_carrier_is_read_once() -> None:
 
 
 def test_history_that_is_gone_is_a_conflict_unless_the_table_is_gone_as_well() -> None:
-    world = World(2)
+    world = World(3)
     read = world.run().timeline.snapshot(1)
     made = request("ours", kind="OVERWRITE", target=lambda partition: True, read_snapshot=read)
     run = world.run(replace(made, isolation="serializable"))
     run.timeline.first_schema = b"another"
     found = run.collect_changes(do.CollectChanges(resolved(run).base))
     assert isinstance(found, ev.ConflictFound) and found.check == "appended_meanwhile", "nothing is missing"
-    world.inner.delete_many(["snapshot/snapshot-1"])
+    world.inner.delete_many(["snapshot/snapshot-2"])
     run = world.run(made)
     found = run.collect_changes(do.CollectChanges(resolved(run).base))
     assert isinstance(found, ev.ConflictFound) and found.check == "history_is_visible"
