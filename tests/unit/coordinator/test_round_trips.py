@@ -553,11 +553,11 @@ EXPECTED: dict[Callable[[World], str], str] = {
         "2 list snapshots, put LATEST, put data, 3 put list, put manifest"
     ),
     upsert_beaten_by_a_newer_job: (
-        "2 create snapshot, delete list, get LATEST, 3 get list, 2 get manifest, get schema, 8 get snapshot, "
+        "2 create snapshot, delete list, get LATEST, 3 get list, 2 get manifest, get schema, 7 get snapshot, "
         "2 list snapshots, put LATEST, put data, 3 put list, put manifest"
     ),
     upsert_beaten_by_a_job_with_its_numbers: (
-        "2 create snapshot, delete list, get LATEST, 3 get list, get manifest, get schema, 8 get snapshot, "
+        "2 create snapshot, delete list, get LATEST, 3 get list, get manifest, get schema, 7 get snapshot, "
         "2 list snapshots, put LATEST, 2 put data, 4 put list, 2 put manifest"
     ),
     upsert_beaten_in_another_partition: (
@@ -633,7 +633,7 @@ EXPECTED: dict[Callable[[World], str], str] = {
         "2 put list, put manifest"
     ),
     overwrite_that_lost_once: (
-        "2 create snapshot, delete list, get LATEST, 3 get list, 3 get manifest, get schema, 6 get snapshot, 2 list "
+        "2 create snapshot, delete list, get LATEST, 3 get list, 3 get manifest, get schema, 5 get snapshot, 2 list "
         "snapshots, put LATEST, put data, 3 put list, put manifest"
     ),
     truncate: ("create snapshot, 2 get manifest, 2 get snapshot, list snapshots, put LATEST, 2 put list, put manifest"),
