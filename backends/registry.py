@@ -53,7 +53,7 @@ def url_text(url: str | PathLike[str]) -> str:
 
     Raises:
         InvalidArgument: it is something else, or blank. As text it would name a folder, such as `None`. Or it is the URL of a
-            store that has lost slashes, as by `Path("s3://lake") / "t"`; or a path of Windows.
+            store that has lost slashes, as by `Path("s3://lake") / "t"`; or a path of Windows; or a `file:` URL that climbs.
 
     >>> from pathlib import PurePosixPath
     >>> url_text(PurePosixPath("/data/lake")), url_text("hdfs:/lake/t")
@@ -65,7 +65,10 @@ def url_text(url: str | PathLike[str]) -> str:
     if not text.strip():
         raise InvalidArgument("the URL is empty", next_step="give a path, or a URL such as s3://bucket/path")
     found = _SHORT.match(text)
-    return text if found is None else _with_slashes(text, found["scheme"].lower(), found["rest"])
+    text = text if found is None else _with_slashes(text, found["scheme"].lower(), found["rest"])
+    if text[:5].lower() == "file:" and ".." in text.split("/"):  # stores refuse it themselves, and a path may climb
+        raise InvalidArgument(f"{text!r} climbs with '..'", next_step="name the folder that is meant, or give a path")
+    return text
 
 
 def _with_slashes(text: str, scheme: str, rest: str) -> str:

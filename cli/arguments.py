@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 Commands = Any
 """The return type of `add_subparsers`, for which argparse has no public name."""
 
+_NO_CHOICE = re.compile(r"invalid choice: '([^']*)'")
 _PAIR = re.compile(r"([\w.-]+)=\S+")
 
 
@@ -58,7 +59,20 @@ class Parser(argparse.ArgumentParser):
         def shown(found: re.Match[str]) -> str:
             return f"{found[1]}={HIDDEN}" if is_secret(found[1]) else found[0]
 
-        raise InvalidArgument(_PAIR.sub(shown, message), next_step=f"see `{self.prog} --help`")
+        near = self._near(message)
+        see = f"see `{self.prog} --help`"
+        raise InvalidArgument(_PAIR.sub(shown, message), next_step=f"did you mean {near!r}? {see}" if near else see)
+
+    def _near(self, message: str) -> str | None:
+        """The choice that a word which is none is closest to."""
+        found = _NO_CHOICE.search(message)
+        of_commands = (action.choices for action in self._actions if isinstance(action, argparse._SubParsersAction))
+        commands = next(of_commands, None)
+        if found is None or commands is None:
+            return None
+        from difflib import get_close_matches
+
+        return next(iter(get_close_matches(found[1], commands, n=1)), None)
 
 
 def add_command(
@@ -68,6 +82,7 @@ def add_command(
     about: str,
     example: str,
     url: str = "where the table is: a path, s3://bucket/path, …",
+    aliases: Sequence[str] = (),
 ) -> Parser:
     """Add a command with the arguments that all commands share.
 
@@ -76,10 +91,15 @@ def add_command(
         about: what the command does; its first sentence appears in the list of commands.
         example: one or more command lines.
         url: what the first argument is.
+        aliases: other names of the command.
     """
     epilog = "example:\n  " + example.replace("\n", "\n  ")
     parser: Parser = commands.add_parser(
-        name, help=about.partition(". ")[0].rstrip("."), description=about, epilog=epilog
+        name,
+        aliases=aliases,
+        help=about.partition(". ")[0].rstrip("."),
+        description=about,
+        epilog=epilog,
     )
     parser.set_defaults(run=run)
     parser.add_argument("url", metavar="URL", help=url)

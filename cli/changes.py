@@ -162,7 +162,8 @@ def _register_write(commands: Commands) -> None:
         "lakelatch write s3://lake/flights january.parquet february.csv --commit-user etl-7 --identifier 42\n"
         "duckdb -c '…' | lakelatch write ./flights - --format csv --mode overwrite --partition month=1"
     )
-    parser = add_command(commands, "write", write, "Append or overwrite rows in one commit.", example)
+    about = "Append or overwrite rows in one commit."
+    parser = add_command(commands, "write", write, about, example, aliases=["append"])
     add_branch(parser)
     add_files(parser)
     parser.add_argument(

@@ -49,6 +49,18 @@ def test_create_write_read(run: Any, tmp_path: Path) -> None:
     assert run("create", url, "--column", "id:BIGINT", "--exist-ok", "--json").json["comment"] == "people"
 
 
+def test_a_command_has_the_name_that_python_has_and_others_are_told_the_nearest(
+    run: Any, flights: ll.Table, tmp_path: Path
+) -> None:
+    pq.write_table(flights.to_arrow().slice(0, 1), tmp_path / "x.parquet")
+    before = flights.count()
+    assert run("append", flights.url, tmp_path / "x.parquet").code == 0
+    assert flights.count() == before + 1
+    refused = run("wirte", flights.url, tmp_path / "x.parquet")
+    assert refused.code == 2 and "did you mean 'write'?" in refused.err
+    assert "did you mean 'create'?" in run("tag", "craete", flights.url, "x").err
+
+
 def test_changes(run: Any, flights: ll.Table) -> None:
     """The rows that came and went, between snapshots and with the newest; the rest is as for `read`."""
     flights.overwrite(flights.at(snapshot=1).to_arrow().slice(0, 1), partition={})

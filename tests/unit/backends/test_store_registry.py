@@ -101,6 +101,7 @@ def test_unknown_schemes(url: str, says: str) -> None:
             "hdfs://host/a/../b",
             "webhdfs://h/a/../b",
         ),
+        *("file:///x/../y", "file:/x/..", "file://localhost/../y", "file:../y"),
     ],
 )
 def test_invalid_urls(url: str) -> None:
