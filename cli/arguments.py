@@ -114,6 +114,27 @@ def add_command(
     return parser
 
 
+def add_where(
+    parser: Parser, about: str = "only rows for which this is true, as in SQL", metavar: str = "TEXT"
+) -> None:
+    """Add a condition, and the zone of the dates and times in it."""
+    parser.add_argument("--where", metavar=metavar, help=about)
+    told = "the zone of dates, and of times without one, where a column counts points in time: Europe/Berlin, +02:00"
+    parser.add_argument("--time-zone", metavar="ZONE", help=told)
+
+
+def in_zone_of(args: argparse.Namespace, text: str | None) -> Any:
+    """SQL text with what option `--time-zone` says; None stays None."""
+    from ..core.expressions.zones import in_zone
+
+    return text if text is None or args.time_zone is None else in_zone(text, args.time_zone)
+
+
+def where_of(args: argparse.Namespace) -> Any:
+    """The condition of `add_where`."""
+    return in_zone_of(args, args.where)
+
+
 def add_branch(parser: Parser) -> None:
     parser.add_argument("--branch", default="main", metavar="NAME", help="the branch of the table (default: main)")
 

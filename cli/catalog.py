@@ -11,7 +11,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from ..core.errors import InvalidArgument
-from .arguments import Commands, add_command, open_table_of, storage_options_of
+from .arguments import Commands, add_command, add_where, open_table_of, storage_options_of, where_of
 from .exit_codes import OK, PROBLEMS
 from .maintenance import add_apply, progress, tell_deletion
 from .output import Output
@@ -101,7 +101,7 @@ def register(commands: Commands) -> None:
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--snapshot", type=int, metavar="N", help="as of this snapshot")
     which.add_argument("--tag", metavar="NAME", help="as of this tag")
-    parser.add_argument("--where", metavar="TEXT", help='only these rows, such as "month >= 3"')
+    add_where(parser, 'only these rows, such as "month >= 3"')
     parser.add_argument("--format", default="parquet", choices=("parquet", "orc", "csv"), help="of the files (parquet)")
     parser = add_command(
         commands,
@@ -212,7 +212,7 @@ def clone(args: argparse.Namespace, output: Output) -> int:
 
 def export(args: argparse.Namespace, output: Output) -> int:
     done = open_table_of(args).export(
-        args.folder, snapshot=args.snapshot, tag=args.tag, where=args.where, format=args.format
+        args.folder, snapshot=args.snapshot, tag=args.tag, where=where_of(args), format=args.format
     )
     if output.as_json:
         output.record(done.to_dict())

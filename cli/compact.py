@@ -11,7 +11,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 from ..core.errors import InvalidArgument
-from .arguments import Commands, add_branch, add_command, open_table_of
+from .arguments import Commands, add_branch, add_command, add_where, open_table_of, where_of
 from .exit_codes import OK
 from .maintenance import add_apply, progress
 from .output import Output
@@ -33,7 +33,7 @@ def register(commands: Commands) -> None:
         "lakelatch compact s3://lake/flights --manifests --apply",
     )
     add_branch(parser)
-    parser.add_argument("--where", metavar="TEXT", help='the partitions to compact, such as "month >= 3"')
+    add_where(parser, 'the partitions to compact, such as "month >= 3"')
     parser.add_argument(
         "--full",
         action="store_true",
@@ -58,7 +58,7 @@ def register(commands: Commands) -> None:
     example = 'lakelatch rewrite-file-index s3://lake/flights --where "month >= 3" --apply'
     parser = add_command(commands, "rewrite-file-index", rewrite_file_index, about, example)
     add_branch(parser)
-    parser.add_argument("--where", metavar="TEXT", help='the partitions, such as "month >= 3"')
+    add_where(parser, 'the partitions, such as "month >= 3"')
     parser.add_argument("--full", action="store_true", help="also make anew the indexes of files that have them")
     add_apply(parser)
 
@@ -68,7 +68,7 @@ def compact(args: argparse.Namespace, output: Output) -> int:
     if args.manifests:
         return _compact_manifests(table, args, output)
     done = table.compact(
-        args.where,
+        where_of(args),
         full=args.full,
         target_size=args.target_size,
         min_files=args.min_files,
@@ -88,7 +88,7 @@ def compact(args: argparse.Namespace, output: Output) -> int:
 
 def rewrite_file_index(args: argparse.Namespace, output: Output) -> int:
     done = open_table_of(args).rewrite_file_index(
-        args.where, full=args.full, dry_run=not args.apply, progress=progress("indexed")
+        where_of(args), full=args.full, dry_run=not args.apply, progress=progress("indexed")
     )
     if output.as_json:
         output.record({"applied": args.apply, **done.to_dict()})

@@ -11,7 +11,7 @@ import json
 import sys
 from typing import Any
 
-from .arguments import Commands, add_branch, add_command, names, open_table_of
+from .arguments import Commands, add_branch, add_command, add_where, names, open_table_of, where_of
 from .exit_codes import OK
 from .output import Output
 
@@ -36,7 +36,7 @@ def register(commands: Commands) -> None:
     )
     parser.add_argument("--full", action="store_true", help="begin with all rows at the start")
     parser.add_argument("--columns", metavar="A,B", help="read these columns, in this order")
-    parser.add_argument("--where", metavar="TEXT", help="only rows for which this is true, as in SQL")
+    add_where(parser)
     parser.add_argument(
         "--mode",
         choices=("auto", "delta", "changelog"),
@@ -60,7 +60,7 @@ def follow(args: argparse.Namespace, output: Output) -> int:
         consumer=args.consumer,
         full=args.full,
         columns=names(args.columns),
-        where=args.where,
+        where=where_of(args),
         mode=args.mode,
         poll=args.poll,
         wait=args.wait,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from .arguments import WHEN, Commands, Parser, add_branch, add_command, moment_of, open_table_of
+from .arguments import WHEN, Commands, Parser, add_branch, add_command, add_where, moment_of, open_table_of, where_of
 from .exit_codes import OK
 from .maintenance import SHOWN, add_apply, progress, show
 from .output import Output
@@ -36,7 +36,7 @@ def register(commands: Commands) -> None:
         "List partitions with their rows, bytes, files, and when the newest file was made.",
         "lakelatch partitions list s3://lake/flights --where 'month > 3'",
     )
-    parser.add_argument("--where", metavar="TEXT", help="a predicate on partition columns")
+    add_where(parser, "a predicate on partition columns")
     add_branch(parser)
     parser = add_command(
         actions,
@@ -97,7 +97,7 @@ def _add_zone(parser: Parser) -> None:
 
 
 def listed(args: argparse.Namespace, output: Output) -> int:
-    _list(open_table_of(args).partitions(args.where), output)
+    _list(open_table_of(args).partitions(where_of(args)), output)
     return OK
 
 

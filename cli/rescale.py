@@ -10,7 +10,7 @@ import argparse
 import sys
 from typing import Any
 
-from .arguments import Commands, add_branch, add_command, open_table_of
+from .arguments import Commands, add_branch, add_command, add_where, open_table_of, where_of
 from .exit_codes import OK
 from .maintenance import add_apply
 from .output import Output
@@ -30,14 +30,14 @@ def register(commands: Commands) -> None:
         'lakelatch rescale s3://lake/people --where "month = 1" --apply',
     )
     add_branch(parser)
-    parser.add_argument("--where", metavar="TEXT", help='the partitions to rewrite, such as "month >= 3"')
+    add_where(parser, 'the partitions to rewrite, such as "month >= 3"')
     add_apply(parser)
 
 
 def rescale(args: argparse.Namespace, output: Output) -> int:
     table = open_table_of(args)
-    plan = table.plan_rescale(args.where)
-    receipts = table.rescale(args.where, progress=_progress()) if args.apply else []
+    plan = table.plan_rescale(where_of(args))
+    receipts = table.rescale(where_of(args), progress=_progress()) if args.apply else []
     if output.as_json:
         made = [receipt.to_dict() for receipt in receipts]
         output.record({"applied": args.apply, **plan.to_dict(), "receipts": made})

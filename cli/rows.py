@@ -14,7 +14,18 @@ from pathlib import Path
 from typing import Any
 
 from ..core.errors import InvalidArgument
-from .arguments import Commands, Parser, add_branch, add_command, add_travel, names, open_as_of, open_table_of
+from .arguments import (
+    Commands,
+    Parser,
+    add_branch,
+    add_command,
+    add_travel,
+    add_where,
+    names,
+    open_as_of,
+    open_table_of,
+    where_of,
+)
 from .exit_codes import OK
 from .output import Output
 
@@ -66,13 +77,13 @@ def register(commands: Commands) -> None:
     )
     add_branch(parser)
     add_travel(parser, watermark=True)
-    parser.add_argument("--where", metavar="TEXT", help="only rows for which this is true, as in SQL")
+    add_where(parser)
 
 
 def add_rows(parser: Parser) -> None:
     """Add the options that choose rows and say where they go."""
     parser.add_argument("--columns", metavar="A,B", help="read these columns, in this order")
-    parser.add_argument("--where", metavar="TEXT", help="only rows for which this is true, as in SQL")
+    add_where(parser)
     parser.add_argument("--limit", type=int, metavar="N", help="read at most N rows")
     parser.add_argument(
         "--format", choices=_FORMATS, help="table (default), json (one object per line), csv, parquet or arrow"
@@ -86,7 +97,7 @@ def read(args: argparse.Namespace, output: Output) -> int:
     file_format, limit = format_of(args), limit_of(args, output)
     table = open_as_of(args)
     columns = names(args.columns)
-    batches = table.to_batches(columns, args.where, limit)
+    batches = table.to_batches(columns, where_of(args), limit)
     return show_rows(batches, arrow_schema_of(table.schema, columns), file_format, args, output)
 
 
@@ -96,7 +107,7 @@ def changes(args: argparse.Namespace, output: Output) -> int:
         _snapshot_or_tag(args.start),
         None if args.end is None else _snapshot_or_tag(args.end),
         columns=names(args.columns),
-        where=args.where,
+        where=where_of(args),
         overwrites=not args.no_overwrites,
         mode=args.mode,
     )
@@ -167,7 +178,7 @@ def format_of(args: argparse.Namespace) -> str:
 
 
 def plan(args: argparse.Namespace, output: Output) -> int:
-    found = open_as_of(args).plan(args.where)
+    found = open_as_of(args).plan(where_of(args))
     if output.as_json:
         output.record(found.to_dict())
     else:

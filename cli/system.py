@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import argparse
 
-from .arguments import Commands, add_branch, add_command, add_travel, names, open_as_of, open_table_of
+from .arguments import Commands, add_branch, add_command, add_travel, names, open_as_of, open_table_of, where_of
 from .exit_codes import OK
 from .maintenance import progress
 from .output import Output
@@ -44,7 +44,7 @@ def register(commands: Commands) -> None:
 
 def system(args: argparse.Namespace, output: Output) -> int:
     file_format, limit = format_of(args), limit_of(args, output)
-    reader = open_as_of(args).system_reader(args.name, names(args.columns), args.where, limit)
+    reader = open_as_of(args).system_reader(args.name, names(args.columns), where_of(args), limit)
     return show_rows(reader, reader.schema, file_format, args, output)
 
 

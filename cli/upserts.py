@@ -11,7 +11,7 @@ import argparse
 from typing import TYPE_CHECKING, Any
 
 from ..core.errors import InvalidArgument
-from .arguments import Commands, Parser, add_branch, add_command, open_table_of, pairs
+from .arguments import Commands, Parser, add_branch, add_command, add_where, in_zone_of, open_table_of, pairs, where_of
 from .changes import CountedRows, add_commit, add_files, keep_journal, show_receipt
 from .exit_codes import OK
 from .maintenance import add_apply
@@ -46,7 +46,7 @@ def register(commands: Commands) -> None:
     )
     parser = add_command(commands, "delete", delete, about, example)
     add_branch(parser)
-    parser.add_argument("--where", metavar="SQL", help="the rows to delete, in any table")
+    add_where(parser, "the rows to delete, in any table", "SQL")
     add_files(parser, "--keys", required=False)
     _add_isolation(parser)
     add_commit(parser)
@@ -58,7 +58,7 @@ def register(commands: Commands) -> None:
     )
     parser = add_command(commands, "update", update, about, example)
     add_branch(parser)
-    parser.add_argument("--where", metavar="SQL", help="the rows to update; all rows if it is left out")
+    add_where(parser, "the rows to update; all rows if it is left out", "SQL")
     parser.add_argument(
         "--set",
         action="append",
@@ -88,8 +88,8 @@ def upsert(args: argparse.Namespace, output: Output) -> int:
 
 
 def update(args: argparse.Namespace, output: Output) -> int:
-    given = {name.strip(): value for name, value in pairs(args.set, "--set").items()}
-    return _changed(args, output, lambda table, about: table.update(args.where, set=given, **about), given)
+    given = {name.strip(): in_zone_of(args, value) for name, value in pairs(args.set, "--set").items()}
+    return _changed(args, output, lambda table, about: table.update(where_of(args), set=given, **about), given)
 
 
 def _changed(args: argparse.Namespace, output: Output, change: Any, new: Any = None) -> int:
@@ -102,8 +102,8 @@ def _changed(args: argparse.Namespace, output: Output, change: Any, new: Any = N
     if not args.apply:
         from ..table.rowlevel.edit import Edit
 
-        Edit.of(table.schema, args.where, new)  # refuses what does not fit
-        return _planned(output, table.count(args.where), "deleted" if new is None else "updated")
+        Edit.of(table.schema, where_of(args), new)  # refuses what does not fit
+        return _planned(output, table.count(where_of(args)), "deleted" if new is None else "updated")
     journal = keep_journal(table, args.journal, output)
     about = {
         "commit_user": args.commit_user,
@@ -135,7 +135,7 @@ def delete(args: argparse.Namespace, output: Output) -> int:
             "delete takes the keys of rows, or a condition", next_step="pass --keys FILE or --where SQL"
         )
     if args.where is not None:
-        return _changed(args, output, lambda table, about: table.delete(where=args.where, **about))
+        return _changed(args, output, lambda table, about: table.delete(where=where_of(args), **about))
 
     def change(tx: Transaction, rows: Any) -> None:
         tx.delete(rows)

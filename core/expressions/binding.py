@@ -83,7 +83,7 @@ def condition_of(
             f"{where} is {given!r}",
             next_step="give SQL text, or a condition made with ll.col(…); leave it out for all rows",
         )
-    expression = parse_expression(given, where) if isinstance(given, str) else given
+    expression = parse_expression(given, where)
     names = names or Names({TARGET: [f.name for f in fields]}, {})
     try:
         return bind(names.bound(expression, where, TARGET), fields, zone, where)
@@ -152,8 +152,8 @@ class Binder:
                 return _ALWAYS if value else _NEVER
             case Reference() if self._is_boolean(expression):
                 return _test("=", expression, True)
-            case InZone():
-                return expression
+            case InZone(value=value, zone=zone):
+                return replace(self, zone=zone).condition(value)
             case _:
                 return self.value(expression)
 
@@ -161,12 +161,17 @@ class Binder:
         """An expression of any type."""
         if _is_logic(expression):
             return self.condition(expression)
+        if isinstance(expression, InZone):
+            made = replace(self, zone=expression.zone).value(expression.value)
+            return made if _is_logic(made) or isinstance(made, InZone) else InZone(made, expression.zone)
         made = self._settled(expression)
         if self.zone is None or _is_logic(made) or isinstance(made, (Literal, Reference, InZone)):
             return made
         return InZone(made, self.zone)
 
     def _settled(self, expression: Expression) -> Expression:
+        if isinstance(expression, InZone):
+            return self.value(expression)
         found = self._comparison(expression)
         if found is not None:
             return found

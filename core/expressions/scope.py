@@ -45,7 +45,7 @@ def _needed_zone(scope: Scope) -> tzinfo:
     if scope.zone is None:
         raise InvalidArgument(
             f"{scope}: a TIMESTAMP WITH LOCAL TIME ZONE is a date or a time of the clock only in a time zone, and none is given",
-            next_step="compare it with points in time, such as '2024-07-05 00:00:00Z'",
+            next_step="compare it with points in time, such as '2024-07-05 00:00:00Z'; or name a zone: ll.in_zone, --time-zone",
         )
     region: tzinfo = getattr(scope.zone, "region", scope.zone)  # a zone that is asked at a cost has one for many rows
     return region

@@ -45,8 +45,8 @@ class _Token(NamedTuple):
     end: int
 
 
-def parse_expression(text: str, where: str = "expression") -> Expression:
-    """Parse an expression.
+def parse_expression(text: str | Expression, where: str = "expression") -> Expression:
+    """Parse an expression. One that was made with `ll.col` or `ll.in_zone` is returned as it is.
 
     Args:
         text: SQL, with keywords in upper or lower case. Quotes inside text are doubled. Names that are no plain words are
@@ -59,6 +59,8 @@ def parse_expression(text: str, where: str = "expression") -> Expression:
     >>> parse_expression("a + 1")
     Call(name='+', arguments=(Reference(parts=('a',), bound=False), Literal(value=1, kind='')))
     """
+    if isinstance(text, Expression):
+        return text
     if not isinstance(text, str):
         raise InvalidArgument(f"{where} is {text!r}", next_step="give SQL text")
     parser = _Parser(text, where)

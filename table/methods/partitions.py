@@ -10,11 +10,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import tzinfo
 from typing import TYPE_CHECKING, Any
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from ...coordinator.surroundings import MACHINE
 from ...core import options as opt
 from ...core.errors import InvalidArgument
+from ...core.expressions.zones import zone_of
 from ..opened import OpenTable
 from .maintenance import Moment
 
@@ -139,7 +139,7 @@ class Partitions(OpenTable):
         totals = system.partition_totals(schema, entries)
         now_ms = MACHINE.wall_ms
         kept_ms = None if older_than is None else now_ms - older_than_millis(older_than, now_ms)
-        plan = plan_partition_expiry(schema, totals, now_ms, zone_of(time_zone), kept_ms, strategy, max_partitions)
+        plan = plan_partition_expiry(schema, totals, now_ms, _zone(time_zone), kept_ms, strategy, max_partitions)
         if dry_run:
             return plan
         receipts, done = [], 0
@@ -202,7 +202,7 @@ class Partitions(OpenTable):
 
         self._check_not_pinned()
         self.refresh()
-        schema, now_ms, zone = self._schema, MACHINE.wall_ms, zone_of(time_zone)
+        schema, now_ms, zone = self._schema, MACHINE.wall_ms, _zone(time_zone)
         if not schema.partition_keys:
             raise InvalidArgument("the table has no partitions")
         actions = actions_of(schema)
@@ -239,13 +239,6 @@ class Partitions(OpenTable):
         return schema, [] if snapshot is None else live_files(timeline, snapshot, schema, chosen)
 
 
-def zone_of(name: str | None) -> tzinfo | None:
-    """A time zone by its name; None for that of this machine. Raises InvalidArgument where there is none of this name."""
-    if name is None:
-        return None
-    try:
-        return ZoneInfo(name)
-    except (ValueError, OSError, ZoneInfoNotFoundError) as error:
-        raise InvalidArgument(
-            f"time_zone {name!r} is not known", next_step="use a name such as Europe/Berlin"
-        ) from error
+def _zone(name: str | None) -> tzinfo | None:
+    """A time zone by its name; None for that of this machine."""
+    return None if name is None else zone_of(name)

@@ -88,7 +88,7 @@ class Streams(OpenTable):
             raise InvalidArgument(
                 f"{self!r} never changes", next_step="open the table without at(), and follow(start=...)"
             )
-        predicate = parse_expression(where, "where") if isinstance(where, str) else where
+        predicate = None if where is None else parse_expression(where, "where")
         check_mode(mode, self.refresh()._schema)
         timeline = watched_timeline(self)
         position, told = start_of_consumer(timeline, consumer, start, timeline.latest(), full)

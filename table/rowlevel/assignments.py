@@ -23,7 +23,7 @@ from ...core.expressions.functions import rounded
 from ...core.expressions.names import Names
 from ...core.expressions.scope import Scope, as_instant, as_local
 from ...core.expressions.sql import parse_expression
-from ...core.expressions.tree import TARGET, Expression, Literal, Reference, lit, references_of
+from ...core.expressions.tree import TARGET, Expression, InZone, Literal, Reference, lit, references_of
 from ...core.rows.arrow import to_arrow
 from ...core.rows.literals import coerce_literal
 from ...core.rows.partition import closest
@@ -69,7 +69,7 @@ class Assignment:
         """Assignments from what the caller gave.
 
         Args:
-            given: columns, each with SQL text, `ll.lit(…)`, or any value that is no text.
+            given: columns, each with SQL text, `ll.lit(…)`, `ll.in_zone(…)`, or any value that is no text.
             schemas: the columns of each table, with their types.
             where: what they are for, for errors.
             only: the one table whose columns may be named.
@@ -87,7 +87,7 @@ class Assignment:
             name = _column_of(key, by_name, names, where)
             if name in values:
                 raise InvalidArgument(f"{where}: column '{name}' gets two values")
-            if isinstance(value, str):
+            if isinstance(value, (str, InZone)):
                 about = f"{where}: column '{name}'"
                 bound = names.bound(parse_expression(value, about), about, only)
                 values[name] = Binder(fields, zone, about).value(bound)
@@ -121,12 +121,15 @@ class Assignment:
                     raise InvalidArgument(f"{where} is NOT NULL, but its new value is null")
                 continue
             given = type_of(value, schemas, where)
-            if not self._meets_zone(given, field):
+            if self._met_zone(given, field) is None:
                 _check_fits(given, field, field.name in self.whole)
 
-    def _meets_zone(self, given: pa.DataType, field: Field) -> bool:
-        """Does a zone say what a time means in the column?"""
-        return self.zone is not None and root_of(field.type) in (*TIMESTAMP_ROOTS, "DATE") and _is.is_temporal(given)
+    def _met_zone(self, given: pa.DataType, field: Field) -> tzinfo | None:
+        """The zone that says what a time means in the column, if one does."""
+        if root_of(field.type) not in (*TIMESTAMP_ROOTS, "DATE") or not _is.is_temporal(given):
+            return None
+        value = self.values[field.name]
+        return value.zone if isinstance(value, InZone) else self.zone
 
     @cached_property
     def _conform(self) -> Conformer:
@@ -163,9 +166,9 @@ class Assignment:
         found = self._literal(value, field) if isinstance(value, Literal) else evaluate(value, tables, rows, where)
         if isinstance(found, pa.Scalar):
             found = pa.repeat(found, rows)
-        if self._meets_zone(found.type, field):
+        if (zone := self._met_zone(found.type, field)) is not None:
             meant = as_instant if root_of(field.type) == "TIMESTAMP_LTZ" else as_local
-            found = meant(Scope(where, self.zone), found)
+            found = meant(Scope(where, zone), found)
         return found if field.name in self.whole else _rounded(found, to_arrow(field.type))
 
     @staticmethod
@@ -214,11 +217,13 @@ def _in_zone(
     values: Mapping[str, Expression], by_name: Mapping[str, Field], zone: tzinfo | None
 ) -> dict[str, Expression]:
     """Texts that are assigned to points in time are read in a zone."""
-    if zone is None:
-        return dict(values)
     made = dict(values)
     for name, value in values.items():
         field = by_name[name]
-        if isinstance(value, Literal) and isinstance(value.value, str) and root_of(field.type) == "TIMESTAMP_LTZ":
-            made[name] = Literal(coerce_literal(value.value, field.type, f"column '{name}'", zone))
+        literal, meant = (value.value, value.zone) if isinstance(value, InZone) else (value, zone)
+        if not isinstance(literal, Literal):
+            continue
+        made[name] = literal
+        if meant is not None and isinstance(literal.value, str) and root_of(field.type) == "TIMESTAMP_LTZ":
+            made[name] = Literal(coerce_literal(literal.value, field.type, f"column '{name}'", meant))
     return made

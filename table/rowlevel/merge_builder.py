@@ -54,7 +54,7 @@ class _When:
     """
 
     kind: str
-    condition: str | None
+    condition: Predicate | str | None
     deletes: bool = False
     set: Mapping[str, Any] | None = None
 
@@ -75,7 +75,11 @@ class Merge:
     zone: tzinfo | None = None
     clauses: tuple[_When, ...] = ()
 
-    def when_matched_update(self, set: Mapping[str, Any], condition: str | None = None) -> Merge:  # noqa: A002
+    def when_matched_update(
+        self,
+        set: Mapping[str, Any],  # noqa: A002
+        condition: Predicate | str | None = None,
+    ) -> Merge:
         """Give columns of rows that match new values.
 
         Args:
@@ -84,27 +88,31 @@ class Merge:
         """
         return self._with(_When(_MATCHED, condition, set=set))
 
-    def when_matched_update_all(self, condition: str | None = None) -> Merge:
+    def when_matched_update_all(self, condition: Predicate | str | None = None) -> Merge:
         """Give rows that match the values of all columns that the source has. Other columns keep theirs."""
         return self._with(_When(_MATCHED, condition))
 
-    def when_matched_delete(self, condition: str | None = None) -> Merge:
+    def when_matched_delete(self, condition: Predicate | str | None = None) -> Merge:
         """Delete rows that match."""
         return self._with(_When(_MATCHED, condition, deletes=True))
 
-    def when_not_matched_insert(self, values: Mapping[str, Any], condition: str | None = None) -> Merge:
+    def when_not_matched_insert(self, values: Mapping[str, Any], condition: Predicate | str | None = None) -> Merge:
         """Add a row for each row of the source that matches none. Columns without a value get their default, or null."""
         return self._with(_When(_ABSENT, condition, set=values))
 
-    def when_not_matched_insert_all(self, condition: str | None = None) -> Merge:
+    def when_not_matched_insert_all(self, condition: Predicate | str | None = None) -> Merge:
         """Add the rows of the source that match none."""
         return self._with(_When(_ABSENT, condition))
 
-    def when_not_matched_by_source_update(self, set: Mapping[str, Any], condition: str | None = None) -> Merge:  # noqa: A002
+    def when_not_matched_by_source_update(
+        self,
+        set: Mapping[str, Any],  # noqa: A002
+        condition: Predicate | str | None = None,
+    ) -> Merge:
         """Give columns of rows of the table that no row of the source matches new values."""
         return self._with(_When(_UNMATCHED, condition, set=set))
 
-    def when_not_matched_by_source_delete(self, condition: str | None = None) -> Merge:
+    def when_not_matched_by_source_delete(self, condition: Predicate | str | None = None) -> Merge:
         """Delete rows of the table that no row of the source matches."""
         return self._with(_When(_UNMATCHED, condition, deletes=True))
 
@@ -183,6 +191,8 @@ class _Bound:
             if len(parts) == 1 and isinstance(parts[0], Reference) and len(parts[0].parts) == 1:
                 raise InvalidArgument(f"on = {on!r} names one column", next_step=f"write on=[{on!r}], or a condition")
             return [self._names.bound(part, "on") for part in parts]
+        if not isinstance(on, Sequence) or isinstance(on, bytes):
+            raise InvalidArgument(f"on is {on!r}", next_step="name columns, or give a condition in SQL")
         names = list(on)
         for name in names:
             for columns, what in ((self._schema.names, "table"), (self._source.schema.names, "source")):

@@ -61,6 +61,17 @@ def test_a_command_has_the_name_that_python_has_and_others_are_told_the_nearest(
     assert "did you mean 'create'?" in run("tag", "craete", flights.url, "x").err
 
 
+def test_a_condition_in_a_zone(run: Any, tmp_path: Path) -> None:
+    table = ll.create_table(str(tmp_path / "t"), {"n": "INT", "t": "TIMESTAMP(6) WITH LOCAL TIME ZONE"})
+    rows = [{"n": 1, "t": "2024-01-01T02:00:00Z"}, {"n": 2, "t": "2024-01-01T12:00:00Z"}]
+    table.append(pa.Table.from_pylist(rows))
+    where = ("--where", "t >= DATE '2024-01-01'", "--time-zone", "America/New_York")
+    assert [row["n"] for row in run("read", table.url, *where, "--json").lines] == [2]
+    assert run("update", table.url, *where, "--set", "t=TIMESTAMP '2024-02-01 00:00:00'", "--apply").code == 0
+    assert table.to_arrow(where="n = 2").to_pylist()[0]["t"].isoformat() == "2024-02-01T05:00:00+00:00"
+    assert "has no zone" in run("delete", table.url, "--where", "t >= DATE '2024-01-01'").err
+
+
 def test_changes(run: Any, flights: ll.Table) -> None:
     """The rows that came and went, between snapshots and with the newest; the rest is as for `read`."""
     flights.overwrite(flights.at(snapshot=1).to_arrow().slice(0, 1), partition={})
