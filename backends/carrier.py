@@ -27,9 +27,8 @@ class ChoosesTransport:
 
     _wanted: str
     _given: StorageOptions
-    _carrier: tuple[object, ObstoreRequests | None, Transport] | None
-    _connection: tuple[object, Any] | None
-    _lease: Lease | None
+    _carrier: tuple[object, ObstoreRequests | None, Transport, Lease | None] | None
+    _connection: tuple[object, Any, Lease] | None
     carriers: Mapping[str, tuple[str, str]] = {}
     """Errors of the client that hold an answer of the store (see `AnswerTable`)."""
 
@@ -46,40 +45,40 @@ class ChoosesTransport:
         """The client that carries the requests of this process, and why."""
         return self._carried()[1]
 
-    def _carried(self) -> tuple[ObstoreRequests | None, Transport]:
-        """obstore's requests for this process, or None if fsspec carries them."""
+    def _carried(self) -> tuple[ObstoreRequests | None, Transport, Lease | None]:
+        """obstore's requests for this process, and what they were made with; or None if fsspec carries them."""
         held, process = self._carrier, this_process()
         if held is None or held[0] != process:
             held = self._carrier = (process, *self._chosen())
         return held[1:]
 
-    def _chosen(self) -> tuple[ObstoreRequests | None, Transport]:
+    def _chosen(self) -> tuple[ObstoreRequests | None, Transport, Lease | None]:
         if self._wanted == "fsspec":
-            return None, Transport("fsspec", "storage option transport is fsspec")
+            return None, Transport("fsspec", "storage option transport is fsspec"), None
+        lease = self._leased()  # before the options are read, which may hold what was renewed meanwhile
         try:
             make = self._obstore()
             require_obstore()
         except NotExpressed as error:
-            return None, Transport("fsspec", str(error))
+            return None, Transport("fsspec", str(error)), None
         except Unsupported as error:
-            return None, Transport("fsspec", "obstore is not installed", error.next_step)
+            return None, Transport("fsspec", "obstore is not installed", error.next_step), None
         kind, patience = type(self), getattr(self, "_patience", None)
         identity = f"{kind.__module__}.{kind.__qualname__} {patience} {sorted(dict(self._given).items(), key=repr)!r}"
-        identity = f"{self._leased()} {identity}"
-        return shared(identity, make), Transport("obstore", "it is installed and can express the storage options")
+        told = Transport("obstore", "it is installed and can express the storage options")
+        return shared(f"{lease.number} {identity}", make), told, lease
 
-    def _leased(self) -> int:
-        """The number of the credentials that this store's client is made with."""
-        self._lease = lease_of(self._kept_for, self._given)
-        return self._lease.number
+    def _leased(self) -> Lease:
+        """What a client of this store is made with now."""
+        return lease_of(self._kept_for, self._given)
 
     @property
     def _kept_for(self) -> str:
         return f"{type(self).__module__}.{type(self).__qualname__} {sorted(dict(self._given).items(), key=repr)!r}"
 
-    def _is_renewed(self, used: Lease | None, error: Exception) -> bool:
+    def _is_renewed(self, used: Lease, error: Exception) -> bool:
         """After an error: was it a refusal of credentials that may be others by now? Then the clients are made anew."""
-        if used is None or not renewed(self._kept_for, used, self._given, facts_of(error, self.carriers)):
+        if not renewed(self._kept_for, used, self._given, facts_of(error, self.carriers)):
             return False
         self._connection = self._carrier = None
         return True
@@ -105,5 +104,5 @@ class ChoosesTransport:
                 raise
             # fsspec's client finds the region of a bucket, and is used from now on.
             told = Transport("fsspec", f"the bucket is in another region than the options say ({refused})")
-            self._carrier = (this_process(), None, told)
+            self._carrier = (this_process(), None, told, None)
             raise NotExpressed(told.reason) from None

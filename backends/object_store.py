@@ -93,8 +93,7 @@ class FsspecStore(ChoosesTransport, ObjectFolders, ABC):
         self._root = self._root_of(url)
         self._wanted = checked_choice(given.get("transport", "auto"))
         self._check_options()
-        self._connection: tuple[object, Any] | None = None
-        self._lease: Lease | None = None
+        self._connection = None
         self._carrier = None
         if self._wanted == "obstore":
             self._insist()
@@ -300,17 +299,23 @@ class FsspecStore(ChoosesTransport, ObjectFolders, ABC):
         return not isinstance(error, LakelatchError) and self._classify(error) in answers
 
     def _filesystem(self) -> Any:
-        """This process's file system. Event loops and sockets do not survive a fork, so a child makes its own."""
+        return self._connected()[0]
+
+    def _connected(self) -> tuple[Any, Lease]:
+        """This process's file system, and what it was made with. Event loops and sockets do not survive a fork, so a child makes
+        its own.
+        """
         held = self._connection
         if held is None or held[0] != this_process():
+            lease = self._leased()
             try:
-                held = (this_process(), shared_filesystem(self._connect, type(self), self._given, self._leased()))
+                made = shared_filesystem(self._connect, type(self), self._given, lease.number)
             except LakelatchError:
                 raise
             except Exception as error:
                 self._fail("open", "a connection", Answer.NOT_SENT, error)
-            self._connection = held
-        return held[1]
+            held = self._connection = (this_process(), made, lease)
+        return held[1:]
 
     def warm_up(self) -> None:
         """Import what requests need before they are sent by threads. If a thread imports while Ctrl-C ends the process, Python
@@ -327,23 +332,35 @@ class FsspecStore(ChoosesTransport, ObjectFolders, ABC):
         """Run one request to its end or to its deadline, from any thread. One that was refused because its credentials have ended
         did nothing, and is sent again with new ones. On a busy machine these may end, too, before the request goes out.
         """
-        for _ in range(_RENEWALS):
-            used = self._lease
+        renewals = 0
+        while True:
+            used: list[Lease] = []
             try:
-                return self._sent(seconds, call, *args)
+                return self._sent(used.append, seconds, call, *args)
             except Exception as error:
-                if isinstance(error, LakelatchError) or not self._is_renewed(used or self._lease, error):
+                if isinstance(error, LakelatchError) or renewals == _RENEWALS or not used:
                     raise
-        return self._sent(seconds, call, *args)
+                if not self._is_renewed(used[-1], error):
+                    raise
+                renewals += 1
 
-    def _sent(self, seconds: float, call: Callable[..., Awaitable[T]], *args: Any) -> T:
-        fast = self._carried()[0]
-        if fast is not None and call.__name__ in fast.named:
+    def _sent(
+        self, using: Callable[[Lease], object], seconds: float, call: Callable[..., Awaitable[T]], *args: Any
+    ) -> T:
+        """Run one request.
+
+        Args:
+            using: told what each client was made with that sends it. obstore's and fsspec's may be of different age.
+        """
+        fast, _, lease = self._carried()
+        if fast is not None and lease is not None and call.__name__ in fast.named:
+            using(lease)
             with contextlib.suppress(NotExpressed):
                 return cast("T", self._through(fast, min(seconds, left_s()), call.__name__, *args))
         from fsspec.asyn import sync
 
-        fs = self._filesystem()
+        fs, lease = self._connected()
+        using(lease)
         return cast("T", sync(fs.loop, _alive, call, fs, *args, timeout=min(seconds, left_s())))
 
     def _request(

@@ -485,7 +485,7 @@ def test_a_client_that_dies_proves_nothing() -> None:
         raise PanicException("index out of bounds")
 
     store = S3Store("s3://bucket/t", {**KEYS, **THERE, "transport": "obstore"}, QUICK)
-    store._carrier = (transport.this_process(), requests_of(_create=panic), store.transport)
+    store._carrier = (transport.this_process(), requests_of(_create=panic), store.transport, store._leased())
     assert isinstance(store.put_if_absent("a", b"1"), Unknown)
 
 

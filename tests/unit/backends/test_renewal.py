@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from planned_store import FileSystem, PlannedStore, options
 
-from lakelatch.backends import renewal
+from lakelatch.backends import carrier, renewal
 from lakelatch.backends.answers import Answer, AnswerTable, Facts
 from lakelatch.backends.store import AlreadyThere, Created
+from lakelatch.backends.transport import ObstoreRequests
 from lakelatch.core.errors import StoreUnavailable
 
 VARIABLE = "AWS_TEST_TOKEN"
@@ -101,6 +103,66 @@ def test_new_credentials_that_end_before_the_request_goes_out(server: Server, mo
     assert store.get("k") == b"1" and len(server.clients) == 3
 
 
+class Fast(ObstoreRequests):
+    """obstore's requests, with the token that the store had read when they were made; listings are fsspec's."""
+
+    def __init__(self, server: Server, token: str) -> None:
+        super().__init__(lambda bucket: None, lambda tag, data: True, ("_page", "_glance"))
+        self.server, self.token = server, token
+        self.named = {"_read": self.read}
+
+    def run(self, seconds: float, name: str, *args: Any) -> Any:
+        if self.token != self.server.token:
+            raise Refusal(self.server.code)
+        return self.server.objects[args[0]]
+
+
+class MixedStore(GuardedStore):
+    """Reads go through obstore, the rest through fsspec."""
+
+    late: Callable[[], None] = staticmethod(lambda: None)  # type: ignore[assignment]
+
+    def _obstore(self) -> Callable[[], ObstoreRequests]:
+        token = os.environ[VARIABLE]
+        MixedStore.late()
+        return lambda: Fast(self.server, token)
+
+
+@pytest.fixture
+def mixed(server: Server, monkeypatch: pytest.MonkeyPatch) -> MixedStore:
+    monkeypatch.setattr(carrier, "require_obstore", lambda: None)
+    server.objects["b/t/k"] = b"1"
+    return MixedStore("planned://b/t", options())
+
+
+def test_a_store_with_two_clients_knows_which_of_them_is_older(
+    mixed: MixedStore, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """fsspec's is first needed after a renewal; it is new, and says nothing of the one that was there."""
+    assert mixed.get("k") == b"1"
+    server.token = "2"
+    monkeypatch.setenv(VARIABLE, "2")
+    assert [found.key for found in mixed.list("")] == ["k"]
+    assert mixed.get("k") == b"1"
+    server.token = "3"
+    monkeypatch.setenv(VARIABLE, "3")
+    assert mixed.get("k") == b"1"
+    assert [found.key for found in mixed.list("")] == ["k"]
+
+
+def test_credentials_that_are_renewed_while_a_client_is_made(
+    mixed: MixedStore, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The options were read before; the client is not taken for a new one."""
+
+    def renew() -> None:
+        if os.environ[VARIABLE] == "1":
+            server.token = os.environ[VARIABLE] = "2"
+
+    monkeypatch.setattr(MixedStore, "late", staticmethod(renew))
+    assert mixed.get("k") == b"1"
+
+
 def test_a_store_that_is_opened_later_asks_the_provider(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     run = options()
     monkeypatch.setenv(VARIABLE, "old")
@@ -153,8 +215,7 @@ def test_threads_that_are_refused_together_share_the_new_client(
 ) -> None:
     store = opened(options())
     store.put("k", b"")
-    assert store._lease is not None
-    first = store._lease.number
+    first = store._leased().number
     server.token = "2"
     monkeypatch.setenv(VARIABLE, "2")
     failed: list[BaseException] = []
@@ -170,7 +231,7 @@ def test_threads_that_are_refused_together_share_the_new_client(
         thread.start()
     for thread in threads:
         thread.join()
-    assert failed == [] and store._lease.number == first + 1
+    assert failed == [] and store._leased().number == first + 1
 
 
 @pytest.mark.parametrize("named", ["variable", "option", "default"])
