@@ -30,6 +30,9 @@ _IN_A_STRING = frozenset(
         "QueueEndpoint", "FileEndpoint", "TableEndpoint",
     }
 )  # fmt: skip
+_STRING = "AZURE_STORAGE_CONNECTION_STRING"
+"""The variable that obstore's client does not look at, so that it is read here, after the option, as adlfs reads it."""
+
 _BY_FSSPEC = ("_stat", "_delete")
 """A HEAD shows no metadata and no code of a 404, so that a folder and a missing container would look like something else; and
 several deletions are one request of an interface that not every account has."""
@@ -74,11 +77,11 @@ def azure_config(options: Mapping[str, Any], host: str) -> dict[str, Any]:
         ):
             raise NotExpressed(f"obstore cannot express storage option {name!r}")
     for name in sorted(os.environ):
-        if name.startswith("AZURE_"):
+        if name.startswith("AZURE_") and name != _STRING:
             raise NotExpressed(
                 f"the environment sets {name}, which both clients would combine with options differently"
             )
-    text = options.get("connection_string")
+    text = options.get("connection_string") or os.environ.get(_STRING)
     if text:
         said = _parts(str(text))
         account, key, token = (said.get(name) for name in ("AccountName", "AccountKey", "SharedAccessSignature"))

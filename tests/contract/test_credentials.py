@@ -65,8 +65,9 @@ def test_an_open_store_of_s3_goes_on_with_renewed_keys(
     assert store.transport.name == transport
 
 
+@pytest.mark.parametrize("transport", ["fsspec", "obstore"])
 def test_an_open_store_of_azure_goes_on_with_a_renewed_connection_string(
-    azure_host: Any, monkeypatch: pytest.MonkeyPatch
+    azure_host: Any, monkeypatch: pytest.MonkeyPatch, transport: str
 ) -> None:
     from lakelatch.backends.registry import open_store
 
@@ -74,7 +75,8 @@ def test_an_open_store_of_azure_goes_on_with_a_renewed_connection_string(
     text = azure_host.connection_string()
     key = next(part for part in text.split(";") if part.startswith("AccountKey="))
     monkeypatch.setenv("AZURE_STORAGE_CONNECTION_STRING", text.replace(key, "AccountKey=ZXhwaXJlZA=="))
-    store = open_store(f"{url}/t", {})
+    store = open_store(f"{url}/t", {"transport": transport})
+    assert store.transport.name == transport  # type: ignore[attr-defined]
     with pytest.raises(StoreUnavailable):
         store.put("k", b"1")
     monkeypatch.setenv("AZURE_STORAGE_CONNECTION_STRING", text)

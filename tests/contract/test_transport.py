@@ -21,6 +21,7 @@ from servers import S3Server
 
 from lakelatch.backends import adls, s3_obstore, transport
 from lakelatch.backends.adls import AdlsStore
+from lakelatch.backends.adls_obstore import azure_config
 from lakelatch.backends.gcs import GcsStore
 from lakelatch.backends.metered import MeteredStore
 from lakelatch.backends.object_store import FsspecStore
@@ -138,6 +139,20 @@ def test_the_choice_on_azure(place: str, options: dict[str, Any], says: str, mon
     monkeypatch.setenv("AZURE_STORAGE_ACCOUNT_KEY", "do-not-show-this")
     if says == "obstore":
         assert "AZURE_STORAGE_ACCOUNT_KEY" in AdlsStore(f"abfs://{place}/t", options).transport.reason
+
+
+@pytest.mark.parametrize("given", [{}, {"account_name": "other", "sas_token": "sv=1&sig=do-not-show-this"}], ids=str)
+def test_a_connection_string_of_the_environment_goes_before_keys_as_in_adlfs(
+    given: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = f"AccountName=shop;AccountKey={AZURE_KEY['account_key']};BlobEndpoint=http://127.0.0.1:1/shop"
+    monkeypatch.setenv("AZURE_STORAGE_CONNECTION_STRING", text)
+    assert AdlsStore("abfs://lake/t", given).transport.name == "obstore"
+    made = azure_config(given, "")
+    wanted = {"account_name": "shop", "account_key": AZURE_KEY["account_key"], "endpoint": "http://127.0.0.1:1/shop"}
+    assert made == wanted
+    option = {"connection_string": text.replace("shop", "named")}
+    assert azure_config(option, "")["account_name"] == "named"
 
 
 @pytest.mark.parametrize("bucket", ["lake--use1-az4--x-s3", "arn:aws:s3:us-east-1:123456789012:accesspoint"])

@@ -57,9 +57,16 @@ class AzureServer:
         return {"account_name": ACCOUNT, "connection_string": self.connection_string(endpoint_url)}
 
     def shared_access_options(self, endpoint_url: str | None = None, permission: str = "rwdlac") -> dict[str, Any]:
-        """Options with a shared access token that is valid for one hour, grants some permissions and signs no headers.
+        """Options with a shared access token that is valid for one hour, grants some permissions and signs no headers."""
+        until = datetime.now(timezone.utc) + timedelta(hours=1)
+        connection = self.shared_access_string(until, endpoint_url, permission)
+        return {"account_name": ACCOUNT, "connection_string": connection}
+
+    def shared_access_string(self, until: datetime, endpoint_url: str | None = None, permission: str = "rwdlac") -> str:
+        """A connection string with a shared access token.
 
         Args:
+            until: when the token ends, which it says in whole seconds.
             endpoint_url: the URL of a proxy, if there is one.
             permission: Azure's letters: r read, w write, d delete, l list, a add, c create.
         """
@@ -70,10 +77,9 @@ class AzureServer:
             KEY,
             ResourceTypes(service=True, container=True, object=True),
             AccountSasPermissions.from_string(permission),  # type: ignore[no-untyped-call]
-            datetime.now(timezone.utc) + timedelta(hours=1),
+            until,
         )
-        connection = self.connection_string(endpoint_url, f"SharedAccessSignature={token}")
-        return {"account_name": ACCOUNT, "connection_string": connection}
+        return self.connection_string(endpoint_url, f"SharedAccessSignature={token}")
 
     def create_container(self, name: str | None = None) -> str:
         """Create a container and return its name."""

@@ -90,6 +90,8 @@ class FaultProxy:
             invalidates the signature, so the server must not check signatures (moto does not).
         seed: the seed of the random faults.
         dialect: the format of error answers: `s3`, `gcs` or `azure`.
+        tokens: if given, a request in which none of these texts stands (in a header, or in the URL) is refused as one with
+            credentials that have ended. `/token/<text>` hands one out, as the server does that a service account's file names.
 
     Example:
         with s3_server() as s3, FaultProxy(s3.endpoint_url, drop_put_answers=0.1, latency_ms=20, seed=7) as proxy:
@@ -107,6 +109,7 @@ class FaultProxy:
         strip_conditions: bool = False,
         seed: int = 0,
         dialect: str = "s3",
+        tokens: list[str] | None = None,
     ) -> None:
         self._settings: dict[str, Any] = {
             "upstream": upstream_url,
@@ -116,6 +119,7 @@ class FaultProxy:
             "strip_conditions": strip_conditions,
             "seed": seed,
             "dialect": dialect,
+            "tokens": tokens,
         }
         self._lock = threading.Lock()
         self._child: subprocess.Popen[str] | None = None

@@ -70,6 +70,7 @@ def wire(message: Message, *, drop: tuple[str, ...], add: tuple[tuple[str, str],
 
 
 BUSY = {"s3": (503, "SlowDown"), "gcs": (503, "backendError"), "azure": (503, "ServerBusy")}
+STRANGER = {"s3": (400, "ExpiredToken"), "gcs": (401, "authError"), "azure": (403, "AuthenticationFailed")}
 CONFLICT = {"s3": (409, "ConditionalRequestConflict"), "gcs": (409, "conflict"), "azure": (409, "PendingCopyOperation")}
 
 
@@ -84,6 +85,13 @@ def refusal(dialect: str, status: int, code: str) -> bytes:
         body = xml.encode()
         headers = "content-type: application/xml" + (f"\r\nx-ms-error-code: {code}" if dialect == "azure" else "")
     head = f"HTTP/1.1 {status} {HTTPStatus(status).phrase}\r\n{headers}\r\ncontent-length: {len(body)}\r\n\r\n"
+    return head.encode() + body
+
+
+def grant(token: str) -> bytes:
+    """What Google's server of tokens answers to a service account."""
+    body = json.dumps({"access_token": token, "token_type": "Bearer", "expires_in": 3600}).encode()
+    head = f"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n"
     return head.encode() + body
 
 
@@ -212,6 +220,15 @@ class Proxy:
     async def outcome(self, request: Message, entry: dict[str, Any], plan: dict[str, Any]) -> bytes | None:
         """The bytes for the client; None means that the connection is cut."""
         dialect = self.settings["dialect"]
+        if (known := self.settings["tokens"]) is not None:
+            asks = entry["path"].removeprefix("/token/")
+            if asks in known:
+                return grant(asks)
+            shown = unquote(request.first_line) + "".join(value for _, value in request.headers)
+            if not any(token in shown for token in known):
+                entry["fault"] = "stranger"
+                told = refusal(dialect, *STRANGER[dialect])
+                return told if entry["method"] != "HEAD" else told.partition(b"\r\n\r\n")[0] + b"\r\n\r\n"
         match entry["fault"]:
             case "drop_request":
                 return None
