@@ -44,6 +44,9 @@ VALUES: dict[str, list[Any]] = {
     "TIMESTAMP(9)": ["1969-12-31T23:59:59.999999999", "2024-02-29T12:34:56.123456789"],
     "TIMESTAMP(3)": ["1969-12-31T23:59:59.999000000", "2024-02-29T12:34:56.123000000"],
     "TIME(3)": ["00:00:00.000", "23:59:59.999"],
+    "TIMESTAMP(6) WITH LOCAL TIME ZONE": ["1969-12-31T23:59:59.999999000Z", "2024-02-29T12:34:56.123456000Z"],
+    "CHAR(2)": ["aa", "ab", "äö"],
+    "BINARY(2)": ["0x0000", "0x7fff", "0x80ff"],
 }
 NESTED: dict[str, tuple[Any, list[Any]]] = {
     "numbers": ({"type": "ARRAY", "element": "DOUBLE"}, [None, "NaN", "-0.0", 0.0, 1.0, 2.0]),
@@ -73,7 +76,9 @@ TIMED = {
         "fields": [{"id": 94, "name": "v", "type": "INT"}, {"id": 95, "name": "ts", "type": "STRING"}],
     },
 }
-ANY = ("last_value", "last_non_null_value", "first_value", "first_non_null_value")
+ANY = ("last_value", "last_non_null_value", "first_value", "first_non_null_value", "first_not_null_value")
+COMMON = ("INT", "STRING", "DECIMAL(38, 10)")
+ENGINES = ("aggregation", "removing", "group", "group of two")
 TAKES_BACK = {"sum", "product", "last_value", "last_non_null_value", "collect", "merge_map", "nested_update"}
 NOT_RECORDED = {"rbm32", "rbm64", "hll_sketch", "theta_sketch"}
 """Functions of bytes that only their libraries make; tests/interop has their own tests."""
@@ -120,9 +125,14 @@ class Dice:
 
 
 def merge_cases(seed: int) -> Iterator[MergeCase]:
-    """The tables of a seed: every function with every type of its, in both engines, with and without its options."""
-    for function, kind, more, value, unordered in _columns():
-        for engine in ("aggregation", "removing", "group", "group of two"):
+    """The tables of a seed: every function with every type of its, in both engines, with and without its options.
+
+    Functions that treat all types alike meet the further ones in one engine of each seed, in another one with the next.
+    """
+    columns = [(column, ENGINES) for column in _columns()]
+    columns += [(column, (ENGINES[(seed + n) % 4],)) for n, column in enumerate(_further_columns())]
+    for (function, kind, more, value, unordered), engines in columns:
+        for engine in engines:
             dice = Dice(f"{seed} {function} {kind} {more} {engine}")
             ignores = function not in TAKES_BACK or dice.below(4) == 0
             options = {f"fields.v.{key}": text for key, text in more.items()}
@@ -147,8 +157,11 @@ def merge_cases(seed: int) -> Iterator[MergeCase]:
             yield case
 
 
-def _columns() -> Iterator[tuple[str, Any, dict[str, str], Any, bool]]:
-    """Function, type, options of the column, a value by the dice, and whether order counts not."""
+_Column = tuple[str, Any, dict[str, str], Any, bool]
+"""Function, type, options of the column, a value by the dice, and whether order counts not."""
+
+
+def _columns() -> Iterator[_Column]:
     for kind, values in VALUES.items():
         pick = lambda dice, values=values: dice.of(values)  # noqa: E731
         if kind in NUMBERS:
@@ -157,7 +170,7 @@ def _columns() -> Iterator[tuple[str, Any, dict[str, str], Any, bool]]:
             yield from ((name, kind, {}, pick, False) for name in ("max", "min"))
         else:
             yield from ((name, kind, {}, pick, False) for name in ("bool_and", "bool_or"))
-        if kind in ("INT", "STRING", "DECIMAL(38, 10)"):
+        if kind in COMMON:
             yield from ((name, kind, {}, pick, False) for name in ANY)
     texts = VALUES["STRING"]
     for delimiter in ({}, {"list-agg-delimiter": ""}, {"list-agg-delimiter": " "}):
@@ -177,6 +190,37 @@ def _columns() -> Iterator[tuple[str, Any, dict[str, str], Any, bool]]:
     yield "merge_map", MAP, {}, lambda dice: _entries(dice, ["", "a", "b", "é"], lambda: dice.of([None, 1, 2])), False
     for more in ({}, {"ts-field": "ts"}):
         yield "merge_map_with_keytime", TIMED, more, _timed, False
+
+
+def _further_columns() -> Iterator[_Column]:
+    """The functions of any type with the other types, and arrays and maps of every type."""
+    for kind, values in VALUES.items():
+        pick = lambda dice, values=values: dice.of(values)  # noqa: E731
+        some = lambda dice, values=values: [dice.of([None, *values]) for _ in range(dice.below(4))]  # noqa: E731
+        part = lambda dice, pick=pick: _entries(dice, ["", "a", "é"], lambda: pick(dice) if dice.below(4) else None)  # noqa: E731
+        if kind not in COMMON:
+            yield from ((name, kind, {}, pick, False) for name in ANY)
+        if kind != "INT":
+            yield "merge_map", {"type": "MAP", "key": "STRING NOT NULL", "value": kind}, {}, part, False
+        if "BINARY" in kind or kind in ("DOUBLE", "STRING"):
+            continue  # for 2.0.0 no bytes are equal, which is a fault (docs/format/releases.md); the others are in NESTED
+        yield "collect", {"type": "ARRAY", "element": kind}, {}, some, False
+        yield "collect", {"type": "ARRAY", "element": kind}, {"distinct": "true"}, some, True
+        if kind != "FLOAT":
+            by = lambda dice, values=values: _entries(dice, values[:3], lambda: dice.of([None, 1, 2]))  # noqa: E731
+            yield "merge_map", {"type": "MAP", "key": f"{kind} NOT NULL", "value": "INT"}, {}, by, False
+    for name in ANY:
+        for kind, elements in NESTED.values():
+            yield name, kind, {}, lambda dice, of=elements: [dice.of(of) for _ in range(dice.below(4))], False
+        yield name, ROWS, {}, _some_rows, False
+        yield name, TIMED, {}, _timed, False
+        yield name, ROWS["element"], {}, lambda dice: [dice.below(3), None, dice.of(VALUES["STRING"])], False
+    for more in ({}, {"distinct": "true"}):
+        yield "collect", ROWS, more, _some_rows, bool(more)
+    yield "merge_map", TIMED, {}, _timed, False
+    pairs, rows = NESTED["pairs"]
+    for name, more in (("nested_update", {}), ("nested_partial_update", {"nested-key": "x"})):
+        yield name, pairs, more, lambda dice: [dice.of(rows) for _ in range(dice.below(4))], False
 
 
 def _some_rows(dice: Dice) -> list[Any]:

@@ -56,9 +56,12 @@ class Collect(TakingBack, Elements):
         self._fold(keys, rows, older=self.ignores_retracts)
 
     def _fold(self, keys: Array, rows: Array, older: bool) -> None:
+        alone = self.valid[rows] & self._is_null(keys) & older
         super()._fold(keys, rows, older)
-        if self._distinct:  # a null, too, leaves one of the equal elements that a row that deletes has brought
-            for key in keys[~self.valid[rows] & ~self._is_null(keys)].tolist():
+        if (
+            self._distinct
+        ):  # one list alone, too: a null joins what a row that deletes has brought, or an older row a null
+            for key in keys[alone | (~self.valid[rows] & ~self._is_null(keys))].tolist():
                 self.made[key] = self.joined(self._value(key), [])
 
     def first(self, new: list[int]) -> list[int]:

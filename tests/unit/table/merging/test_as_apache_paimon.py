@@ -6,17 +6,32 @@ other seeds, where its jar is there.
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from merge_cases import ERROR, RECORDED_SEEDS, merge_cases, recorded
+from merge_cases import (
+    ERROR,
+    NESTED,
+    NOT_RECORDED,
+    RECORDED_SEEDS,
+    ROWS,
+    TIMED,
+    VALUES,
+    MergeCase,
+    merge_cases,
+    recorded,
+)
 from merge_differences import differences
 from values import decode_rows, encode_rows
 
 import lakelatch as ll
+from lakelatch.core.metadata.functions import FUNCTIONS
+from lakelatch.core.rows.types import parse_type
 
 
 @pytest.mark.parametrize("seed", RECORDED_SEEDS)
@@ -50,3 +65,21 @@ def test_one_write_gives_what_many_give(several: bool, tmp_path: Path) -> None:
                 table.compact(full=True)
             found = [case.normal(row) for row in encode_rows(table.to_arrow(), fields.fields)]
             assert sorted(found) == expected, (case.name, several, compacted)
+
+
+@pytest.mark.parametrize(("element", "values"), [("INT", [7, None, 7, None]), ("DECIMAL(9, 2)", ["1.50", "1.50"])])
+def test_an_older_list_that_meets_a_null_is_distinct(element: str, values: list[Any]) -> None:
+    options = {"merge-engine": "partial-update", "fields.g.sequence-group": "v", "fields.v.distinct": "true"}
+    options |= {"fields.v.aggregate-function": "collect", "fields.v.ignore-retract": "true"}
+    rows: list[tuple[str, list[Any]]] = [("+I", [0, 2, None]), ("+U", [0, 1, values])]
+    case = MergeCase("collect", {"type": "ARRAY", "element": element}, options, rows, unordered=True)
+    once = [value for number, value in enumerate(values) if value not in values[:number]]
+    assert list(differences(case, [[0, 2, once]])) == []
+
+
+def test_every_function_meets_every_type_that_it_takes() -> None:
+    met = {(case.options["fields.v.aggregate-function"], json.dumps(case.type)) for case in merge_cases(0)}
+    for name, (takes, _) in FUNCTIONS.items():
+        for kind in [*VALUES, *(kind for kind, _ in NESTED.values()), ROWS, TIMED]:
+            if name not in NOT_RECORDED and takes(parse_type(kind)):
+                assert (name, json.dumps(kind)) in met, (name, kind)
