@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...core.errors import InvalidArgument
-from ...core.options import parse_size
+from ...core.options import parse_duration_ms, parse_size
 from ...table.following.ranges import Limits, positive
 
 CHECKPOINT = "checkpointlocation"
@@ -21,6 +21,7 @@ READING = {
     "row-kinds": "row-kinds",
     "deletes": "deletes",
     "changes-mode": "changes-mode",
+    "poll": "poll",
     "maxsnapshotspertrigger": "maxSnapshotsPerTrigger",
     "maxfilespertrigger": "maxFilesPerTrigger",
     "maxbytespertrigger": "maxBytesPerTrigger",
@@ -39,6 +40,7 @@ class StreamOptions:
         row_kinds: the columns that describe a change follow those of the rows.
         ignores_deletes: rows that go are left out, instead of being an error, where the rows have no kinds.
         limits: how much one batch reads at most.
+        poll_s: seconds between two looks for a new snapshot.
     """
 
     given: tuple[str, ...]
@@ -49,6 +51,7 @@ class StreamOptions:
     row_kinds: bool
     ignores_deletes: bool
     limits: Limits
+    poll_s: float = 1.0
 
     @classmethod
     def of(cls, given: Mapping[str, str]) -> StreamOptions:
@@ -80,6 +83,7 @@ class StreamOptions:
                 size=_number(given, "maxbytespertrigger", parse_size),
                 rows=_number(given, "maxrowspertrigger"),
             ),
+            _poll_s(given.get("poll", "1 s")),
         )
 
     def check_none(self, what: str) -> None:
@@ -93,6 +97,13 @@ def _flag(given: Mapping[str, str], name: str, default: bool) -> bool:
     if text not in ("true", "false"):
         raise InvalidArgument(f"option '{name}' is {text!r}", next_step="use true or false")
     return text == "true"
+
+
+def _poll_s(text: str) -> float:
+    try:
+        return positive("poll", parse_duration_ms(text)) / 1000
+    except ValueError:
+        raise InvalidArgument(f"option 'poll' is {text!r}", next_step="use a time such as 500 ms or 1 s") from None
 
 
 def _number(given: Mapping[str, str], key: str, parse: Any = int) -> int | None:

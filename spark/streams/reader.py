@@ -40,8 +40,6 @@ except ImportError:
     _AvailableNow = object
 
 _TASKS = 4
-LEAST_POLL_S = 0.2
-"""Spark asks for the newest offset again at once where a stream has no trigger; each look costs requests."""
 _CAME = ("+I", "+U")
 
 
@@ -56,7 +54,7 @@ class TableStreamReader(Carried, DataSourceStreamReader, _AvailableNow):  # type
     def __init__(self, given: Mapping[str, str], folder: str | None, schema: spark.StructType) -> None:
         self._given, self._folder, self._schema = dict(given), folder, schema
         self._opened: Ranges | None = None
-        self._looked_s = 0.0
+        self._looked_s, self._is_behind = 0.0, True
 
     @property
     def _options(self) -> SourceOptions:
@@ -108,11 +106,18 @@ class TableStreamReader(Carried, DataSourceStreamReader, _AvailableNow):  # type
 
     @one_sentence()
     def latestOffset(self, start: dict[str, Any] | None = None, limit: Any = None) -> dict[str, Any]:  # noqa: N802
-        """The end of the next batch. Spark 4.1 gives no argument, so the reader remembers where it is."""
-        ranges, now = self._ranges(), MACHINE.monotonic_s()
-        MACHINE.sleep(max(0.0, self._looked_s + LEAST_POLL_S - now))
+        """The end of the next batch. Spark 4.1 gives no argument, so the reader remembers where it is.
+
+        Spark asks again at once where a stream has no trigger, and each look costs requests. A stream that is behind does not
+        pause, nor one that looks no more.
+        """
+        ranges = self._ranges()
+        if not self._is_behind and not ranges.is_frozen:
+            MACHINE.sleep(max(0.0, self._looked_s + self._options.stream.poll_s - MACHINE.monotonic_s()))
         self._looked_s = MACHINE.monotonic_s()
-        return ranges.latest(None if start is None else Position.from_json(start)).as_json()
+        end = ranges.latest(None if start is None else Position.from_json(start))
+        self._is_behind = end.snapshot_id < ranges.newest_id
+        return end.as_json()
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name, from 4.2 on
         """Read up to what is newest now, and then end."""

@@ -87,6 +87,11 @@ class Ranges:
         """The newest snapshot that was seen; 0 for none."""
         return 0 if self._newest.snapshot is None else self._newest.snapshot.id
 
+    @property
+    def is_frozen(self) -> bool:
+        """Whether no newer snapshot is looked for."""
+        return self._target is not None
+
     def initial(self) -> Position:
         """Where a new stream begins; the same answer each time."""
         if self._initial is None:

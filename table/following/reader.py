@@ -103,6 +103,7 @@ class Follower:
         columns, where, overwrites, mode: as for `Table.changes`; not mode "diff".
         poll_s: seconds between two looks for a new snapshot.
         wait_s: end after so many seconds without a new snapshot: 0 at the newest snapshot, None never.
+        newest: the newest snapshot, if it was looked for a moment ago.
         acknowledged: called with the position after each batch that was acknowledged.
         settled: called where the follower pauses, ends, or is asked to acknowledge a batch.
 
@@ -123,6 +124,7 @@ class Follower:
         mode: Mode = "auto",
         poll_s: float = 1.0,
         wait_s: float | None = None,
+        newest: Snapshot | None = None,
         acknowledged: Progressed | None = None,
         settled: Callable[[], object] | None = None,
     ) -> None:
@@ -142,6 +144,7 @@ class Follower:
         self.schema = changes_schema(schema, columns)
         self.position, self.newest = position, position.snapshot_id
         self._given = position
+        self._looked = Newest(timeline, newest)
         self._batches = self._all()
 
     @property
@@ -174,8 +177,8 @@ class Follower:
                 self._tell(position)
 
     def _all(self) -> Generator[ChangeBatch, None, None]:
-        position, looked = self._given, Newest(self._timeline)
-        newest = looked.look()
+        position, looked = self._given, self._looked
+        newest = looked.glance()
         idle_since = MACHINE.monotonic_s()
         while True:
             self.newest = 0 if newest is None else newest.id

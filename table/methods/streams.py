@@ -91,7 +91,8 @@ class Streams(OpenTable):
         predicate = None if where is None else parse_expression(where, "where")
         check_mode(mode, self.refresh()._schema)
         timeline = watched_timeline(self)
-        position, told = start_of_consumer(timeline, consumer, start, timeline.latest(), full)
+        newest = timeline.latest()
+        position, told = start_of_consumer(timeline, consumer, start, newest, full)
         return Follower(
             timeline,
             self._schema,
@@ -102,6 +103,7 @@ class Streams(OpenTable):
             mode=mode,
             poll_s=poll,
             wait_s=wait,
+            newest=newest,
             acknowledged=told,
             settled=None if told is None else told.settle,
         )

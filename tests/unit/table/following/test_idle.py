@@ -12,9 +12,9 @@ import pytest
 import lakelatch as ll
 from lakelatch.backends.memory import MemoryStore
 from lakelatch.backends.metered import MeteredStore
-from lakelatch.core.errors import TableNotFound
-from lakelatch.table.following import reader
-from lakelatch.table.following.newest import GLANCES
+from lakelatch.core.errors import InvalidArgument, TableNotFound
+from lakelatch.table.following import newest, reader
+from lakelatch.table.following.newest import GLANCES, STANDS
 from lakelatch.table.table import Table
 
 COUNTER = itertools.count()
@@ -40,6 +40,7 @@ class Clock:
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     made = Clock()
     monkeypatch.setattr(reader, "MACHINE", made)
+    monkeypatch.setattr(newest, "MACHINE", made)
     return made
 
 
@@ -53,19 +54,21 @@ def table(clock: Clock) -> Table:
     return Table(MeteredStore(MemoryStore(url)), made.schema, first_schema=made._first_schema)  # type: ignore[arg-type]
 
 
-def test_an_idle_follower_asks_for_one_name(clock: Clock, table: Any) -> None:
-    follower = table.follow("latest", wait=3 * (GLANCES + 1))
+@pytest.mark.parametrize("minutes", [1, 11])
+def test_an_idle_follower_asks_for_one_name(clock: Clock, table: Any, minutes: int) -> None:
     table.store.reset()
-    assert list(follower) == []
-    asked = table.store.snapshot().by_operation
-    assert asked["list"] <= 4 and asked["get"] <= 1.5 * clock.pauses
+    assert list(table.follow("latest", wait=60 * minutes)) == []
+    asked = table.store.snapshot()
+    assert clock.pauses == 60 * minutes
+    assert asked.by_operation["list"] <= 2 + minutes // 10, "the schemas and the snapshots when it begins"
+    assert asked.by_operation["list"] + asked.by_operation["get"] <= 66 * minutes
 
 
-@pytest.mark.parametrize("pause", [1, 4, GLANCES, GLANCES + 1])
+@pytest.mark.parametrize("pause", [1, 4, STANDS, STANDS + 1, GLANCES, GLANCES + 1])
 def test_what_comes_is_seen_with_the_next_look(clock: Clock, table: Any, pause: int) -> None:
     seen: list[int] = []
     clock.at = {pause: lambda: [ll.open_table(table.url).append(ROWS) for _ in range(2)]}
-    for batch in table.follow("latest", wait=2 * GLANCES + pause):
+    for batch in table.follow("latest", wait=STANDS + pause):
         seen.append(batch.snapshot_id)
         assert clock.pauses == pause
     assert seen == [4, 5]
@@ -75,4 +78,41 @@ def test_a_table_that_was_dropped_is_noticed(clock: Clock, table: Any) -> None:
     clock.at = {2: lambda: ll.drop_table(table.url)}
     with pytest.raises(TableNotFound):
         list(table.follow("latest", wait=100))
-    assert clock.pauses <= GLANCES + 2
+    assert clock.pauses <= STANDS + 1
+
+
+def test_a_history_that_went_back_is_noticed(clock: Clock, table: Any) -> None:
+    def went_back() -> None:
+        other = ll.open_table(table.url)
+        other.store.delete_many([other.paths.snapshot(3)])
+        other.append(ROWS)
+
+    clock.at = {2: went_back}
+    with pytest.raises(InvalidArgument, match="rolled the table back"):
+        list(table.follow("latest", wait=100))
+    assert clock.pauses <= STANDS + 1
+
+
+def _beyond_a_gap(table: Any, *gone: int) -> None:
+    other = ll.open_table(table.url)
+    for _ in range(3):
+        other.append(ROWS)
+    other.committer.settle()
+    other.store.put(other.paths.hint("EARLIEST"), b"6")
+    other.store.delete_many([other.paths.snapshot(number) for number in gone])
+
+
+def test_what_came_and_expired_in_a_long_pause_is_told(clock: Clock, table: Any) -> None:
+    """The id after the last one is free then, though a later one is there."""
+    follower = table.follow("latest", wait=0)
+    clock.pauses += 3600
+    _beyond_a_gap(table, 1, 2, 3, 4, 5)
+    with pytest.raises(InvalidArgument, match="not all there"):
+        list(follower)
+
+
+def test_a_snapshot_that_could_not_be_deleted_does_not_hide_what_came_after_a_gap(clock: Clock, table: Any) -> None:
+    clock.at = {2: lambda: _beyond_a_gap(table, 1, 2, 4, 5)}
+    with pytest.raises(InvalidArgument, match="not all there"):
+        list(table.follow("latest", wait=200))
+    assert clock.pauses <= newest.HINTED
