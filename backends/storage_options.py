@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 from urllib.parse import unquote
 
+from ..core.arguments import mapping
 from ..core.errors import InvalidArgument
 
 HIDDEN = "***"
@@ -44,10 +45,7 @@ class StorageOptions(Mapping[str, Any]):
     __slots__ = ("_values",)
 
     def __init__(self, values: Mapping[str, Any] | None = None) -> None:
-        self._values: dict[str, Any] = dict(values or {})
-        for name in self._values:
-            if not isinstance(name, str):
-                raise InvalidArgument(f"the name of storage option {name!r} is not a string")
+        self._values: dict[str, Any] = mapping(values, "storage_options")
 
     def __getitem__(self, name: str) -> Any:
         return self._values[name]

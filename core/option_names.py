@@ -12,6 +12,7 @@ from __future__ import annotations
 import difflib
 import re
 
+from .arguments import text
 from .errors import InvalidArgument
 from .options import ALL_OPTIONS
 
@@ -226,6 +227,7 @@ def check_option_name(key: str, allow_unknown: bool = False) -> None:
     >>> _similar("snapshot.time-retaned")
     ['snapshot.time-retained']
     """
+    text(key, "option")
     if allow_unknown or key in KNOWN or any(family.fullmatch(key) for family in _FAMILIES):
         return
     close = _similar(key)

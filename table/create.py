@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from ..core import options as opt
+from ..core.arguments import listed, mapping, names
 from ..core.errors import InvalidArgument, LakelatchError, StoreUnavailable, TableExists, TableNotFound, Unsupported
 from ..core.paths import DEFAULT_BRANCH, TablePaths
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from ..coordinator.journal.lines import Journal
     from ..coordinator.maintenance.deletion import Progress
     from ..coordinator.maintenance.drop import DropPlan
+    from ..core.metadata.schema import TableSchema
     from ..core.rows.types import Field
     from .table import Table
 
@@ -46,10 +48,12 @@ class Schema:
 
         made: list[Field] = []
         as_text = []
-        for position, column in enumerate(columns):
+        for position, column in enumerate(listed(columns, "columns", "pairs of a name and a type")):
             if isinstance(column, Field):
                 made.append(column)
                 continue
+            if not isinstance(column, (tuple, list)) or len(column) != 2:
+                raise InvalidArgument(f"{column!r} is no pair of a name and a type", next_step="write ('id', 'BIGINT')")
             name, given = column
             where = f"column '{name}'"
             if isinstance(given, str):
@@ -66,8 +70,9 @@ class Schema:
 
 def create_table(
     url: str,
-    schema: Any,
+    schema: Any = None,
     *,
+    like: Table | str | None = None,
     partition_by: Sequence[str] | str | None = None,
     primary_key: Sequence[str] | str | None = None,
     options: Mapping[str, Any] | None = None,
@@ -83,6 +88,8 @@ def create_table(
         url: the table's location: a path, `file://`, `s3://`, …
         schema: an Arrow schema or what has one, a pandas or polars frame, whose rows are not written, a dict of names and types,
             text such as `id BIGINT NOT NULL, day DATE`, or `Schema` for types that Arrow lacks.
+        like: instead of `schema`, a table, or its URL: the new one gets its columns, keys, options and comment, unless others are
+            given; not its rows, nor options that name places outside of its folder.
         partition_by, primary_key: a column name, or several.
         options: the format's table options. The locations of `data-file.external-paths` are allowed for this table (see `allow`).
         exist_ok: return the existing table instead of raising.
@@ -109,13 +116,23 @@ def create_table(
     from ..core.places import named_locations
     from .conforming.columns import columns_of
 
-    for key in options or {}:
-        check_option_name(str(key), allow_unknown)
+    options = mapping(options, "options")
+    for key in options:
+        check_option_name(key, allow_unknown)
+    if like is not None:
+        if schema is not None:
+            raise InvalidArgument("create_table takes schema or like, not both")
+        given = _given_by(like, storage_options)
+        schema = Schema(given.fields)
+        partition_by = given.partition_keys if partition_by is None else partition_by
+        primary_key = given.primary_keys if primary_key is None else primary_key
+        comment = given.comment if comment is None else comment
+        options = {k: v for k, v in given.option_texts.items() if not k.startswith(_OF_ONE_PLACE)} | options
     fields = schema.fields if isinstance(schema, Schema) else columns_of(schema)
     made = new_schema(
         fields,
-        partition_keys=_names(partition_by),
-        primary_keys=_names(primary_key),
+        partition_keys=_names(partition_by, "partition_by"),
+        primary_keys=_names(primary_key, "primary_key"),
         options=options,
         comment=comment,
         time_ms=int(time.time() * 1000),
@@ -134,8 +151,19 @@ def create_table(
     return _open(store, DEFAULT_BRANCH, journal)
 
 
-def _names(names: Sequence[str] | str | None) -> tuple[str, ...]:
-    return (names,) if isinstance(names, str) else tuple(names or ())
+_OF_ONE_PLACE = ("data-file.external-paths", "commit.journal", "path")
+"""Options that are not for another table: they name places outside of its folder."""
+
+
+def _given_by(like: Table | str, storage_options: Mapping[str, Any] | None) -> TableSchema:
+    from .opened import OpenTable
+
+    found = like if isinstance(like, OpenTable) else open_table(like, storage_options=storage_options)
+    return found.refresh().schema
+
+
+def _names(given: Sequence[str] | str | None, name: str) -> tuple[str, ...]:
+    return () if given is None else tuple(names(given, name))
 
 
 def open_table(

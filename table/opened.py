@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from ..core import arguments
 from ..core import options as opt
 from ..core.errors import InvalidArgument
 from ..core.paths import DEFAULT_BRANCH, TablePaths
@@ -177,7 +178,7 @@ class OpenTable:
             commit_user=commit_user,
             identifier=identifier,
             isolation=isolation,
-            properties=dict(properties or {}),
+            properties=arguments.mapping(properties, "properties"),
             watermark_ms=watermark_ms,
             group=group,
             newest_schema=newest_schema,

@@ -17,6 +17,7 @@ from typing import Any
 from ..backends.store import ObjectNotFound, Store
 from ..coordinator.commit.receipt import Receipt
 from ..core import options as opt
+from ..core.arguments import listed
 from ..core.errors import InvalidArgument, TableCorrupt, Unsupported
 from ..core.html_text import ShownAsText
 from ..core.json_text import parse_json
@@ -233,7 +234,7 @@ def named_partitions(
     """
     codec = codec_of(schema)
     found: dict[str, None] = {}
-    for spec in map(codec.parse_spec, partitions):
+    for spec in map(codec.parse_spec, listed(partitions, "partitions", "a list of partitions")):
         if not spec:
             raise InvalidArgument(
                 "a partition is named by at least one of its columns", next_step='such as {"dt": "…"}'

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from ..core import arguments
 from ..core.errors import InvalidArgument
 from ..core.html_text import facts, grid
 from ..core.paths import TablePaths
@@ -32,7 +33,6 @@ from .methods.upkeep import Upkeep
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from ..coordinator.commit.receipt import Receipt
     from ..coordinator.history.timeline import Timeline
     from ..core.expressions.tree import Predicate
     from ..core.metadata.data_file import ManifestEntry
@@ -98,6 +98,8 @@ class Table(
     def entries(self, snapshot: Snapshot | None = None) -> list[ManifestEntry]:
         """The live data files of a snapshot (this table's by default), as manifest entries."""
         chosen = snapshot if snapshot is not None else self.snapshot()
+        if not hasattr(chosen, "delta_manifest_list") and chosen is not None:
+            raise InvalidArgument(f"{chosen!r} is not a snapshot", next_step="give one of snapshots()")
         return self._live(self.timeline, chosen)
 
     @staticmethod
@@ -123,24 +125,6 @@ class Table(
         parts = [] if snapshot is None else timeline.entry_parts(timeline.manifests(snapshot))
         chosen = None if partition is None else of_partitions([partition], schema)
         return system.files_table(schema, timeline.paths, live_files(parts), chosen)
-
-    def explain(self, commit: int | tuple[str, int | None] | Receipt | Snapshot | None = None) -> str:
-        """The history of one commit as text: its base, its attempts, the commits that it lost to, its changes.
-
-        Args:
-            commit: a snapshot id, an identity (commit user, identifier), a receipt, or a snapshot; the latest by default.
-        """
-        from ..coordinator.commit.receipt import Receipt
-        from ..coordinator.explain import explain
-        from .travel import commit_at, snapshot_at
-
-        if isinstance(commit, (tuple, Receipt)):
-            named = commit_at(self.timeline, self.committer, commit)
-            return explain(self.timeline, named.snapshot, named.carried)
-        found = snapshot_at(self.timeline, snapshot=commit) if isinstance(commit, int) else commit or self.snapshot()
-        if found is None:
-            raise InvalidArgument(f"{self.url} has no snapshot yet")
-        return explain(self.timeline, found)
 
     def verify(self, snapshots: Which = None, data: Depth = False) -> list[Finding]:
         """Check the table's files and report every problem. The result is empty for a sound table.
@@ -212,13 +196,14 @@ class Table(
         """
         return self._planned(where, columns)[0]
 
-    def _planned(self, where: Where, columns: Sequence[str] | None) -> tuple[ScanPlan, Timeline, TableSchema]:
-        """A plan, and the timeline and schema that it was made with."""
+    def _planned(self, where: Where, columns: Any) -> tuple[ScanPlan, Timeline, TableSchema, list[str] | None]:
+        """A plan, the timeline and schema that it was made with, and the names of the columns."""
         from .scan.plan import plan_scan
 
+        names = None if columns is None else arguments.names(columns, "columns", alone=False)
         as_of_ms = None if self.pinned is None else self.pinned.time_ms
         timeline, snapshot, schema = self._seen()
-        return plan_scan(timeline, snapshot, schema, where, columns, as_of_ms), timeline, schema
+        return plan_scan(timeline, snapshot, schema, where, names, as_of_ms), timeline, schema, names
 
     scan = plan
     """The earlier name of `plan`."""
@@ -229,6 +214,7 @@ class Table(
         where: Where = None,
         limit: int | None = None,
         *,
+        batch_size: int | None = None,
         merge_memory: int | str | None = None,
     ) -> Iterator[pa.RecordBatch]:
         """Stream rows as record batches. Memory holds the row groups of a few files at most.
@@ -237,14 +223,17 @@ class Table(
             columns: column names, in the order of the result; None = all, [] = none, with the right number of rows.
             where: a predicate made with `ll.col(...)`, or its text.
             limit: the largest number of rows.
+            batch_size: the largest number of rows of a batch; by default as many as the files and the size of the rows suggest.
             merge_memory: about how much memory rows that are merged by primary key may take: bytes, or a text such as "64 mb";
                 None for option `read.merge-memory`.
         """
         from .reading.arrow import read_batches
 
-        names = list(columns) if columns is not None else None
-        plan, timeline, schema = self._planned(where, names)
-        yield from read_batches(timeline, plan, schema, names, limit, merge_memory)
+        plan, timeline, schema, names = self._planned(where, columns)
+        most = None if batch_size is None else arguments.number_of_rows(batch_size, "batch_size", 1)
+        for batch in read_batches(timeline, plan, schema, names, limit, merge_memory):
+            step = most or max(batch.num_rows, 1)
+            yield from (batch.slice(start, step) for start in range(0, batch.num_rows or 1, step))
 
     def to_arrow(self, columns: Sequence[str] | None = None, where: Where = None, limit: int | None = None) -> pa.Table:
         """Rows as one Arrow table. The arguments are those of `to_batches`."""
@@ -252,8 +241,7 @@ class Table(
 
         from .reading.arrow import arrow_schema_of, read_batches
 
-        names = list(columns) if columns is not None else None
-        plan, timeline, schema = self._planned(where, names)
+        plan, timeline, schema, names = self._planned(where, columns)
         batches = read_batches(timeline, plan, schema, names, limit)
         return pa.Table.from_batches(batches, schema=arrow_schema_of(schema, names))
 
@@ -333,7 +321,7 @@ class Table(
         from .reading.arrow import read_batches
         from .scan.plan import count_rows
 
-        plan, timeline, schema = self._planned(where, [])
+        plan, timeline, schema, _ = self._planned(where, [])
         known = count_rows(plan)
         if known is not None:
             return known
@@ -352,8 +340,7 @@ class Table(
 
         from .reading.arrow import arrow_schema_of, read_batches
 
-        names = list(columns) if columns is not None else None
-        plan, timeline, schema = self._planned(where, names)
+        plan, timeline, schema, names = self._planned(where, columns)
         batches = read_batches(timeline, plan, schema, names, limit)
         return pa.RecordBatchReader.from_batches(arrow_schema_of(schema, names), batches)
 

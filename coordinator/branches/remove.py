@@ -20,7 +20,7 @@ from ...core import options as opt
 from ...core.errors import InvalidArgument, StoreUnavailable, TableExists
 from ...core.html_text import ShownAsText
 from ...core.metadata.schema import TableSchema
-from ...core.paths import DEFAULT_BRANCH, TablePaths
+from ...core.paths import DEFAULT_BRANCH, TablePaths, safe_argument
 from ..history.timeline import Timeline
 from ..surroundings import MACHINE, Surroundings
 from .claim import Answer, Claim, claim_key, claim_of, create
@@ -142,7 +142,7 @@ def rename_branch(
         TableExists: the new name is taken.
     """
     check_branch_name(new_name)
-    if name == DEFAULT_BRANCH:
+    if safe_argument(name, "branch") == DEFAULT_BRANCH:
         raise InvalidArgument("branch 'main' is the table itself, and cannot be renamed")
     _refuse_named(schema, name, "renamed")
     store = timeline.store

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal, TypeAlias
 
+from ...core import arguments
 from ...core.errors import InvalidArgument
 from ...core.metadata.change import Owner
 from ...core.metadata.data_file import IndexEntry, ManifestEntry, PartitionBucket
@@ -149,16 +150,18 @@ class CommitRequest:
             raise InvalidArgument(
                 f"group {self.group!r}: use 'auto' or 'off', or None for what the table's option says"
             )
-        if not self.commit_user:
+        if not arguments.text(self.commit_user, "commit_user"):
             raise InvalidArgument("commit_user must not be empty")
         if self.identifier is not None and not 0 <= self.identifier <= IDENTIFIER_MAX:
             raise InvalidArgument(f"identifier {self.identifier} is out of range 0 … {IDENTIFIER_MAX}")
+        if self.remarks.watermark_ms is not None:
+            arguments.whole_number(self.remarks.watermark_ms, "watermark_ms", -(2**63))
         said = self.remarks.operation
         if self.kind not in KINDS or (said is not None and said not in OPERATIONS):
             raise InvalidArgument(
                 f"a commit of kind {self.kind!r} and operation {said!r}: Apache Paimon could not parse it"
             )
-        ours = [key for key in self.remarks.properties if key.startswith("lakelatch.")]
+        ours = [key for key in arguments.mapping(self.remarks.properties, "properties") if key.startswith("lakelatch.")]
         if ours:
             raise InvalidArgument(f"property {ours[0]!r}: names that begin with 'lakelatch.' are reserved")
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from ...backends.elsewhere import fixed_url
-from ...backends.registry import open_store, scheme_of
+from ...backends.registry import open_store, scheme_of, url_text
 from ...backends.store import Store
 from ...core.errors import InvalidArgument, LakelatchError, OutcomeUnknown, TableCorrupt, TableNotFound
 from ...core.html_text import ShownAsText
@@ -200,10 +200,11 @@ def _journals(
     if isinstance(url, SharedJournal):
         yield url, home
         return
-    if scheme_of(str(url)) == "file" and Path(url).is_file():
-        yield FileJournal(url), home
+    place = url_text(url)
+    if scheme_of(place) == "file" and Path(place).is_file():
+        yield FileJournal(place), home
         return
-    store = open_store(str(url), storage_options)
+    store = open_store(place, storage_options)
     try:
         options = Timeline(store, TablePaths()).latest_schema().options
     except TableNotFound:

@@ -18,6 +18,7 @@ from typing import Any
 from ...backends.elsewhere import delete_located
 from ...backends.refusals import past_refusals
 from ...backends.store import ObjectInfo, ObjectNotFound
+from ...core.arguments import text
 from ...core.errors import CommitConflict, InvalidArgument
 from ...core.html_text import ShownAsText
 from ...core.metadata.schema import TableSchema
@@ -81,7 +82,7 @@ def plan_untagging(
     """
     listed = list_roots(timeline)
     by_key, recorded = {info.key: info for info in listed}, list(timeline.store.list(_records_dir(timeline)))
-    doomed, left = _tags_of(timeline, dict.fromkeys(names), by_key, recorded)
+    doomed, left = _tags_of(timeline, dict.fromkeys(text(name, "tag") for name in names), by_key, recorded)
     left += _interrupted(timeline, set(interrupted) - {tag.name for tag, _, _ in doomed}, by_key, recorded)
     left = list({info.key: (tag, info, data) for tag, info, data in left}.values())
     files = tuple((info.key, data) for _, info, data in doomed)

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from ..arguments import listed
 from ..errors import InvalidArgument
 from ..rows.literals import plain_scalar
 from .tree import Call, Comparison, Expression, Reference
@@ -63,9 +64,8 @@ class Column:
 
     def is_in(self, values: Iterable[Any]) -> Expression:
         """True if the column equals one of the values."""
-        if isinstance(values, (str, bytes)):
-            raise InvalidArgument(f"column '{self.name}': is_in needs a list of values, not {values!r}")
-        return Comparison("in", self.name, tuple(_literal(self.name, v) for v in values))
+        given = listed(values, f"column '{self.name}': is_in of", "a list of values")
+        return Comparison("in", self.name, tuple(_literal(self.name, v) for v in given))
 
     def between(self, low: Any, high: Any) -> Expression:
         """True for values from `low` to `high`, both included."""

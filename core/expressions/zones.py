@@ -8,6 +8,7 @@ from __future__ import annotations
 from datetime import datetime, tzinfo
 from zoneinfo import ZoneInfo
 
+from ..arguments import text
 from ..errors import InvalidArgument
 from .sql import parse_expression
 from .tree import Expression, InZone
@@ -31,8 +32,6 @@ def in_zone(expression: Expression | str, time_zone: str) -> Expression:
     >>> table.count(ll.in_zone("CAST(t AS DATE) = DATE '2026-07-01'", "Europe/Berlin"))
     1
     """
-    if not isinstance(time_zone, str):
-        raise InvalidArgument(f"time_zone {time_zone!r} is not text", next_step="use a name such as Europe/Berlin")
     return InZone(parse_expression(expression), zone_of(time_zone))
 
 
@@ -42,6 +41,7 @@ def zone_of(name: str) -> tzinfo:
     >>> zone_of("Europe/Berlin"), zone_of("-03:30").utcoffset(None)
     (zoneinfo.ZoneInfo(key='Europe/Berlin'), datetime.timedelta(days=-1, seconds=73800))
     """
+    text(name, "time_zone")
     try:
         found = datetime.strptime(name, "%z").tzinfo if name[:1] in ("+", "-") else None
         return found or ZoneInfo(name)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import timezone
 from typing import Any, TypeAlias
 
+from .. import arguments
 from .. import options as opt
 from ..casts.allowed import retyping
 from ..errors import InvalidArgument, TableCorrupt
@@ -69,14 +70,14 @@ class Draft:
 
     def edited(self, path: str, edit: Edit) -> Draft:
         """Edit the field that a path names: `a.b` is field b of ROW a; `a.element` and `a.value` are parts of ARRAY or MAP a."""
-        parts = (path,) if path in self.schema.by_name else tuple(path.split("."))
+        parts = (path,) if arguments.text(path, "column") in self.schema.by_name else tuple(path.split("."))
         fields = edited(self.schema.fields, parts, path, edit)
         return replace(self, schema=replace(self.schema, fields=fields))
 
     def is_key(self, path: str) -> str:
         """The kind of key that a column is part of; empty if it is not part of a key."""
         kinds = (("partition", self.schema.partition_keys), ("primary", self.schema.primary_keys))
-        return next((kind for kind, keys in kinds if path in keys), "")
+        return next((kind for kind, keys in kinds if arguments.text(path, "column") in keys), "")
 
 
 SchemaChange: TypeAlias = Callable[[Draft], Draft]
@@ -105,6 +106,10 @@ def changed(
     """
     draft = Draft(schema, has_snapshots, check_values)
     for change in changes:
+        if not callable(change):
+            raise InvalidArgument(
+                f"{change!r} is no change of a schema", next_step="make one, as with ll.add_column(…)"
+            )
         draft = change(draft)
     made = with_zone_option(draft.schema, schema if has_snapshots else None)
     made = replace(made, id=schema.id + 1, time_ms=time_ms, version=max(schema.version, TableSchema.version))
@@ -161,7 +166,7 @@ def add_column(
 
     def change(draft: Draft) -> Draft:
         schema = draft.schema
-        parent, _, leaf = name.rpartition(".")
+        parent, _, leaf = arguments.text(name, "column").rpartition(".")
         made_type, highest = numbered(_data_type(data_type, name), schema.highest_field_id + 1)
         if not made_type.nullable:
             raise InvalidArgument(f"column '{name}' cannot be NOT NULL, because existing rows have no value for it")
@@ -214,6 +219,7 @@ def rename_column(name: str, new_name: str) -> SchemaChange:
         if draft.is_key(name) == "partition":
             raise InvalidArgument(f"partition column '{name}' cannot be renamed: its name is part of paths")
         is_column = name in draft.schema.by_name
+        arguments.text(new_name, "column")
         texts = renamed_in_options(draft.schema.option_texts, name, new_name, is_column=is_column)
         draft = draft.edited(name, rename)
         keys = tuple(new_name if k == name else k for k in draft.schema.primary_keys)
@@ -316,7 +322,7 @@ def set_option(key: str, value: Any, *, allow_unknown: bool = False) -> SchemaCh
     """
 
     def change(draft: Draft) -> Draft:
-        if key not in draft.schema.option_texts:
+        if arguments.text(key, "option") not in draft.schema.option_texts:
             check_option_name(key, allow_unknown)
         text = str(value).lower() if isinstance(value, bool) else str(value)
         _check_option(draft, key, text)
@@ -338,12 +344,13 @@ def remove_option(key: str) -> SchemaChange:
 
 def set_comment(comment: str | None) -> SchemaChange:
     """Change or remove the comment of the table."""
-    return lambda draft: replace(draft, schema=replace(draft.schema, comment=comment))
+    made = None if comment is None else arguments.text(comment, "comment")
+    return lambda draft: replace(draft, schema=replace(draft.schema, comment=made))
 
 
 def _check_option(draft: Draft, key: str, text: str | None) -> None:
     """Refuse changes of options on which existing files depend (format/schema §4)."""
-    old = draft.schema.option_texts.get(key)
+    old = draft.schema.option_texts.get(arguments.text(key, "option"))
     if text == old:
         return
     if key in ("path", "type", "primary-key", "partition") or (draft.has_snapshots and key in _IMMUTABLE):
@@ -405,8 +412,12 @@ def _data_type(given: Any, name: str) -> DataType:
             return parse_type(given, f"column '{name}'")
     except TableCorrupt as error:
         raise InvalidArgument(error.message) from error
+    import pyarrow as pa
+
     from ..rows.arrow import FieldIds, from_arrow
 
+    if not isinstance(given, pa.DataType):
+        raise InvalidArgument(f"column '{name}': {given!r} is no type", next_step="give SQL text or an Arrow type")
     return from_arrow(given, True, name, FieldIds())
 
 

@@ -18,6 +18,7 @@ from datetime import tzinfo
 from functools import cached_property
 from typing import Any
 
+from .. import arguments
 from ..errors import InvalidArgument, TableCorrupt, Unsupported
 from .binary_row import decode_row, encode_row
 from .dates import date_to_days, whole_date
@@ -178,13 +179,13 @@ class PartitionCodec:
             InvalidArgument: A column is not a partition column (the message lists similar ones) or is named twice, or a
                 value does not fit.
         """
-        given = _split_spec(spec) if isinstance(spec, str) else dict(spec)
-        for name in given:
+        values = _split_spec(spec) if isinstance(spec, str) else arguments.mapping(spec, "partition")
+        for name in values:
             if name not in self.by_name:
                 raise InvalidArgument(
                     f"'{name}' is not a partition column", next_step=closest(name, list(self.by_name))
                 )
-        return {f.name: self._spec_value(given[f.name], f, zone) for f in self.fields if f.name in given}
+        return {f.name: self._spec_value(values[f.name], f, zone) for f in self.fields if f.name in values}
 
     def _spec_value(self, value: Any, field: Field, zone: tzinfo | None) -> Any:
         where = f"partition column '{field.name}'"

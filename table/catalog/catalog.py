@@ -19,6 +19,7 @@ from ...coordinator.history.timeline import Timeline
 from ...coordinator.maintenance.deletion import Progress
 from ...coordinator.maintenance.drop import DropPlan
 from ...coordinator.surroundings import MACHINE
+from ...core.arguments import listed
 from ...core.errors import InvalidArgument, StoreUnavailable
 from ...core.html_text import grid
 from ...core.json_text import parse_json
@@ -201,15 +202,17 @@ class Catalog:
     def create_table(
         self,
         name: str,
-        schema: Any,
+        schema: Any = None,
         *,
+        like: Table | str | None = None,
         partition_by: Sequence[str] | str | None = None,
         primary_key: Sequence[str] | str | None = None,
         options: Mapping[str, Any] | None = None,
         comment: str | None = None,
         exist_ok: bool = False,
     ) -> Table:
-        """Create a table in a database that exists. The other arguments and the errors are those of `ll.create_table`.
+        """Create a table in a database that exists. The other arguments and the errors are those of `ll.create_table`; text
+        in `like` is the name of a table of this catalog.
 
         Raises:
             InvalidArgument: there is no such database.
@@ -219,6 +222,7 @@ class Catalog:
         return create_table(
             self.url_of(name),
             schema,
+            like=self[like] if isinstance(like, str) else like,
             partition_by=partition_by,
             primary_key=primary_key,
             options=options,
@@ -284,7 +288,7 @@ class Catalog:
         if tables is not None and database is not None:
             raise InvalidArgument("maintain takes a database or tables=, not both")
         if tables is not None:
-            names = [str(self._plain(name)) for name in tables]
+            names = [str(self._plain(name)) for name in listed(tables, "tables", "a list of names")]
         else:
             names = list(self) if database is None else [f"{database}.{table}" for table in self.tables(database)]
         return maintain(names, self.__getitem__, dry_run=dry_run, jobs=jobs, progress=progress)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...coordinator.surroundings import MACHINE
+from ...core.arguments import whole_number
 from ...core.errors import LakelatchError, StoreUnavailable, TableNotFound, Unsupported
 from ...core.html_text import ShownAsText
 from ..table import Table
@@ -108,7 +109,7 @@ def maintain(
     Args:
         opened: opens a table by its name.
     """
-    todo = list(names)
+    todo, jobs = list(names), whole_number(jobs, "jobs", 1)
     done: dict[str, TableUpkeep] = {}
     with MACHINE.executor(max(1, min(jobs, len(todo))), "lakelatch-maintain") as pool:
         for future in as_completed([pool.submit(_maintained, name, opened, dry_run) for name in todo]):

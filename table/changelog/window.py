@@ -61,7 +61,8 @@ def window_of(
     if isinstance(start, str) or isinstance(end, str):
         return _between_tags(timeline, start, end, newest, mode)
     for name, value in (("start", start), ("end", end)):
-        if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 0):
+        is_left_out = value is None and name == "end"
+        if not is_left_out and (isinstance(value, bool) or not isinstance(value, int) or value < 0):
             raise InvalidArgument(
                 f"{name} {value!r} is not a snapshot id", next_step="give an id, 0 or more, or two tags"
             )

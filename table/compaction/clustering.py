@@ -16,6 +16,7 @@ from typing import Any
 import pyarrow as pa
 
 from ...coordinator.history.timeline import Timeline
+from ...core import arguments
 from ...core.errors import InvalidArgument, Unsupported
 from ...core.expressions.tree import Comparison, Predicate
 from ...core.html_text import ShownAsText
@@ -104,7 +105,7 @@ def plan_clustering(
     """
     if curve not in CURVES:
         raise InvalidArgument(f"curve {curve!r}: use one of {', '.join(CURVES)}")
-    if isinstance(by, str) or not by:
+    if isinstance(by, str) or not (by := arguments.names(by, "by")):
         raise InvalidArgument(f"by is {by!r}", next_step="give a list of columns")
     for name in by:
         if name not in schema.by_name:

@@ -15,6 +15,7 @@ from operator import and_, or_
 from typing import Any
 
 from ...coordinator.history.timeline import Timeline
+from ...core import arguments
 from ...core import options as opt
 from ...core.errors import InvalidArgument, Unsupported
 from ...core.expressions.binding import condition_of
@@ -143,8 +144,7 @@ def plan_compaction(
     check_compactable(schema)
     target = target_bytes_of(schema, target_size)
     fewest = schema.options.get(opt.COMPACTION_MIN_FILES) if min_files is None else min_files
-    if fewest < FEWEST_FILES:
-        raise InvalidArgument(f"min_files is {fewest}", next_step=f"use {FEWEST_FILES} or more")
+    arguments.whole_number(fewest, "min_files", FEWEST_FILES)
     fewest = FEWEST_FILES if full else fewest
     snapshot = timeline.latest()
     scan = plan_scan(timeline, snapshot, alone(schema), where)
@@ -203,7 +203,9 @@ def of_partitions(partitions: Sequence[Mapping[str, Any] | str], schema: TableSc
         InvalidArgument: no partition is named, or one does not fit the table.
     """
     codec = codec_of(schema)
-    specs = [codec.parse_spec(partition) for partition in partitions]
+    specs = [
+        codec.parse_spec(partition) for partition in arguments.listed(partitions, "partitions", "a list of partitions")
+    ]
     if not specs or not all(specs):
         raise InvalidArgument("partitions names no partition column", next_step="leave it out to choose all partitions")
     chosen = [[col(n).is_null() if value is None else col(n) == value for n, value in spec.items()] for spec in specs]

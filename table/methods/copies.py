@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, overload
 
+from ...core import arguments
 from ...core.errors import InvalidArgument
 from ...core.paths import DEFAULT_BRANCH, TablePaths
 from ..opened import OpenTable
@@ -187,8 +188,7 @@ class Copies(OpenTable):
         from ..scan.plan import plan_scan
         from ..travel import schema_at, snapshot_at
 
-        if rows_per_file < 1:
-            raise InvalidArgument(f"rows_per_file={rows_per_file}: must be at least 1")
+        arguments.whole_number(rows_per_file, "rows_per_file", 1)
         timeline, found, schema = self._seen()
         if snapshot is not None or tag is not None:
             found = snapshot_at(self.timeline, snapshot=snapshot, tag=tag)

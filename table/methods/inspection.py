@@ -8,17 +8,40 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from ...core.errors import InvalidArgument
 from ..opened import OpenTable
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from ...coordinator.commit.receipt import Receipt
     from ...core.expressions.tree import Predicate
+    from ...core.metadata.snapshot import Snapshot
     from ..system.definition import View
 
 
 class Inspection(OpenTable):
     """The system tables of `Table`."""
+
+    def explain(self, commit: int | tuple[str, int | None] | Receipt | Snapshot | None = None) -> str:
+        """The history of one commit as text: its base, its attempts, the commits that it lost to, its changes.
+
+        Args:
+            commit: a snapshot id, an identity (commit user, identifier), a receipt, or a snapshot; the latest by default.
+        """
+        from ...coordinator.explain import explain
+        from ...core.metadata.snapshot import Snapshot as Found
+        from ..travel import commit_at, snapshot_at
+
+        if isinstance(commit, int) and not isinstance(commit, bool):
+            commit = snapshot_at(self.timeline, snapshot=commit)
+        found = self.snapshot() if commit is None else commit
+        if found is None:
+            raise InvalidArgument(f"{self.url} has no snapshot yet")
+        if isinstance(found, Found):
+            return explain(self.timeline, found)
+        named = commit_at(self.timeline, self.committer, found)
+        return explain(self.timeline, named.snapshot, named.carried)
 
     def system(
         self,

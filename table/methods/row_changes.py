@@ -158,6 +158,7 @@ class RowChanges(Changes):
         >>> sorted(table.to_arrow().column("note").to_pylist())
         ['B', 'D', 'a']
         """
+        from ...core.arguments import text
         from ...core.expressions.tree import SOURCE, TARGET
         from ..conforming.gathering import source_batch
         from ..rowlevel.merge_builder import Merge
@@ -167,7 +168,7 @@ class RowChanges(Changes):
         def run(operation_of: Callable[[TableSchema], Operation]) -> RowReceipt:
             return self._change_rows(operation_of, commit_user, identifier, isolation, properties)
 
-        aliases = {target_alias: TARGET, source_alias: SOURCE}
+        aliases = {text(target_alias, "target_alias"): TARGET, text(source_alias, "source_alias"): SOURCE}
         return Merge(source_batch(data, self._schema.fields), on, run, aliases, self._add_columns if evolve else None)
 
     def _change_rows(

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
+from ...core import arguments
 from ...core.errors import InvalidArgument
 from ..opened import OpenTable
 from .changes import Changes
@@ -156,7 +157,7 @@ class Streams(OpenTable):
 
         schema = self.refresh()._schema
         check_keys(keys, schema.primary_keys)
-        order = [sequence] if isinstance(sequence, str) else list(sequence or ())
+        order = arguments.names(sequence, "sequence") if sequence else []
         rows, kinds = captured(data, schema.primary_keys, order, kind, shape)
         return cast(Changes, self).upsert(
             rows,
@@ -178,7 +179,7 @@ def check_keys(keys: Sequence[str] | str | None, primary: Sequence[str]) -> None
         raise InvalidArgument(
             "changes are applied by key, and the table has no primary key", next_step="create it with primary_key=[…]"
         )
-    given = [keys] if isinstance(keys, str) else keys
+    given = None if keys is None else arguments.names(keys, "keys")
     if given is not None and sorted(given) != sorted(primary):
         raise InvalidArgument(
             f"keys are {', '.join(given)}, and the primary key of the table is {', '.join(primary)}",

@@ -21,6 +21,7 @@ from pyroaring import BitMap
 
 from ...backends.store import Store
 from ...coordinator.history.timeline import Timeline
+from ...core import arguments
 from ...core import options as opt
 from ...core.errors import InvalidArgument, TableCorrupt
 from ...core.expressions.evaluate import to_arrow_mask
@@ -69,8 +70,7 @@ def fields_of(schema: TableSchema, columns: Sequence[str] | None) -> tuple[Field
     """The columns of a read; arguments and errors as for `arrow_schema_of`."""
     if columns is None:
         return schema.fields
-    if isinstance(columns, str):
-        raise InvalidArgument(f"columns must be a list of names, not {columns!r}")
+    columns = arguments.names(columns, "columns", alone=False)
     known = schema.by_name
     if schema.options.get(opt.ROW_TRACKING):
         known = known | {ROW_ID.name: ROW_ID, ROW_SEQUENCE.name: ROW_SEQUENCE}
@@ -169,8 +169,7 @@ class SplitReader:
 
     def batches(self, store: Store, splits: Iterable[Split], limit: int | None = None) -> Iterator[pa.RecordBatch]:
         """The rows of the splits, in the splits' order (see `read_batches`)."""
-        if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 0):
-            raise InvalidArgument(f"limit {limit!r} is not a number of rows")
+        limit = None if limit is None else arguments.number_of_rows(limit, "limit", 0)
         runs = [(split, run) for split in splits for run in split.runs]
         if limit is not None and self.residual is None:
             runs = _enough(runs, limit)

@@ -33,6 +33,10 @@ def pandas_frame(
 
     if types_mapper is not None and dtype_backend is not None:
         raise InvalidArgument("to_pandas takes types_mapper or dtype_backend, not both")
+    if not (types_mapper is None or callable(types_mapper)):
+        raise InvalidArgument(
+            f"types_mapper is {types_mapper!r}", next_step="pass a function, such as the get of a dict"
+        )
     if dtype_backend not in (None, "numpy_nullable", "pyarrow"):
         raise InvalidArgument(f"dtype_backend {dtype_backend!r}", next_step="use 'numpy_nullable' or 'pyarrow'")
     if dtype_backend == "pyarrow":

@@ -16,6 +16,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from ...core import arguments
 from ...core.errors import InvalidArgument
 from ...core.expressions.binding import Binder
 from ...core.expressions.evaluate import Tables, evaluate, type_of
@@ -83,7 +84,7 @@ class Assignment:
         by_name = {f.name: f for f in fields}
         values: dict[str, Expression] = {}
         whole = set()
-        for key, value in given.items():
+        for key, value in arguments.mapping(given, where).items():
             name = _column_of(key, by_name, names, where)
             if name in values:
                 raise InvalidArgument(f"{where}: column '{name}' gets two values")

@@ -20,6 +20,7 @@ from ...coordinator.commit.request import Isolation
 from ...coordinator.history.timeline import Timeline
 from ...coordinator.surroundings import MACHINE
 from ...core import options as opt
+from ...core.arguments import mapping
 from ...core.errors import CommitConflict, InvalidArgument, LakelatchError, Unsupported
 from ...core.metadata.data_file import ManifestEntry
 from ...core.metadata.merge_rules import POSTPONED
@@ -95,7 +96,7 @@ def change_rows(
                 commit_user=commit_user or new_commit_user(schema),
                 identifier=identifier,
                 isolation=isolation,
-                properties=dict(properties or {}),
+                properties=mapping(properties, "properties"),
             )
         except BaseException:
             if not retrying.sent:

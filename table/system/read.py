@@ -13,6 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from ...core import arguments
 from ...core.errors import InvalidArgument
 from ...core.expressions.binding import condition_of
 from ...core.expressions.evaluate import to_arrow_mask
@@ -68,8 +69,7 @@ def read_system(
         TableCorrupt: a file that is needed is missing or damaged.
     """
     table = system_table(name)
-    if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 0):
-        raise InvalidArgument(f"limit {limit!r} is not a number of rows")
+    limit = None if limit is None else arguments.number_of_rows(limit, "limit", 0)
     fields = table.fields(view.schema)
     output = _chosen(table, view.schema, columns)
     bound = condition_of(where, fields)

@@ -16,6 +16,7 @@ from ...coordinator.branches.claim import claim_key, claim_of
 from ...coordinator.commit.key_files import two_index_files
 from ...coordinator.history.timeline import Timeline
 from ...coordinator.journal.lines import Damage, Entry
+from ...core.arguments import listed, whole_number
 from ...core.errors import InvalidArgument, TableCorrupt, TableNotFound
 from ...core.metadata.snapshot import Snapshot
 from ...core.paths import DEFAULT_BRANCH, TablePaths
@@ -106,7 +107,7 @@ def _chosen(timeline: Timeline, roots: Roots, snapshots: Which, findings: Findin
     elif snapshots == "all":
         ids = readable
     else:
-        ids = sorted(set(snapshots))
+        ids = sorted({whole_number(i, "snapshots", 1) for i in listed(snapshots, "snapshots", "ids, or 'all'")})
         for missing in [i for i in ids if i not in roots.snapshot_ids]:
             findings.error(timeline.paths.snapshot(missing), "", "is missing")
     chosen = [(timeline.paths.snapshot(i), roots.snapshots[i]) for i in ids if i in roots.snapshots]

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ...core import options as opt
+from ...core.arguments import text
 from ...core.errors import InvalidArgument
 from ...core.metadata.merge_rules import VALUE_KIND, MergeRules
 from ...core.metadata.schema import TableSchema
@@ -47,7 +48,8 @@ class KeyConformer:
                 next_step="leave row_kind out",
             )
         self._schema, self._rules = schema, rules
-        self._row_kind = None if deletes else row_kind or own
+        named = own if row_kind is None else text(row_kind, "row_kind")
+        self._row_kind = None if deletes else named
         self._deletes, self._own = deletes, own
         self._needed = columns_to_delete(rules) if deletes else ()
         self._conform = Conformer(schema.fields)

@@ -33,6 +33,7 @@ from ...coordinator.commit.request import (
 )
 from ...coordinator.commit.retries import RetryPolicy
 from ...coordinator.history.timeline import Timeline
+from ...core import arguments
 from ...core.errors import CommitConflict, InvalidArgument, LakelatchError
 from ...core.metadata.bucket_mode import BucketMode, bucket_mode
 from ...core.metadata.data_file import PartitionBucket
@@ -242,7 +243,7 @@ class Transaction:
     def drop_partitions(self, partitions: Iterable[Mapping[str, Any] | str]) -> None:
         """Delete the rows of partitions."""
         codec = codec_of(self._schema)
-        specs = [codec.parse_spec(p) for p in partitions]
+        specs = [codec.parse_spec(p) for p in arguments.listed(partitions, "partitions", "a list of partitions")]
         if not codec.fields:
             raise InvalidArgument("the table has no partitions", next_step="use truncate()")
         if not specs or not all(specs):

@@ -1,0 +1,85 @@
+"""What callers give as arguments, checked for its kind: an error names the argument and says what it takes.
+
+Owns: the kinds: a number, text, names, a mapping. Must not know: what an argument means.
+Invariant: what is returned is a plain copy, so that nobody changes it meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TypeVar
+
+from .errors import InvalidArgument
+
+T = TypeVar("T")
+
+
+_MOST = 2**63 - 1
+
+
+def whole_number(given: Any, name: str, least: int) -> int:
+    """A whole number of at least `least`, which a signed number of 64 bits holds.
+
+    >>> whole_number(7, "limit", 0)
+    7
+    """
+    if isinstance(given, bool) or not isinstance(given, int) or not least <= given <= _MOST:
+        raise InvalidArgument(f"{name} {given!r} is not a number", next_step=f"give a whole number of at least {least}")
+    return given
+
+
+def number_of_rows(given: Any, name: str, least: int) -> int:
+    """A number of rows, however large."""
+    is_large = isinstance(given, int) and given > _MOST
+    return whole_number(_MOST if is_large else given, name, least)
+
+
+def text(given: Any, name: str) -> str:
+    """Text, which is a name."""
+    if not isinstance(given, str):
+        raise InvalidArgument(f"{name} {_shown(given)} is not text", next_step="give its name")
+    return given
+
+
+def names(given: Any, name: str, alone: bool = True) -> list[str]:
+    """Names of columns; one name alone need not be in a list, if that is allowed.
+
+    >>> names("id", "keys"), names(("a", "b"), "keys")
+    (['id'], ['a', 'b'])
+    """
+    if alone and isinstance(given, str):
+        return [given]
+    found = listed(given, name, "a list of names")
+    wrong = next((part for part in found if not isinstance(part, str)), None)
+    if wrong is not None:
+        raise InvalidArgument(f"{name}: {_shown(wrong)} is not text", next_step="give a list of names")
+    return found
+
+
+def listed(given: Iterable[T], name: str, what: str) -> list[T]:
+    """Several things, of which none is text or a mapping as a whole."""
+    if isinstance(given, (str, bytes, Mapping)) or not isinstance(given, Iterable):
+        raise InvalidArgument(f"{name} {_shown(given)} is not a list", next_step=f"give {what}")
+    return list(given)
+
+
+def mapping(given: Any, name: str) -> dict[str, Any]:
+    """A mapping of names, or None for an empty one. Values are not shown: they may be secret.
+
+    >>> mapping(None, "properties"), mapping({"a": 1}, "properties")
+    ({}, {'a': 1})
+    """
+    if given is None:
+        return {}
+    if not isinstance(given, Mapping):
+        kind = type(given).__name__
+        raise InvalidArgument(f"{name} of type {kind} is not a mapping", next_step="give a dict: {'name': 'value'}")
+    wrong = next((key for key in given if not isinstance(key, str)), None)
+    if wrong is not None:
+        raise InvalidArgument(f"{name}: the name {wrong!r} is not text", next_step="give a dict: {'name': 'value'}")
+    return dict(given)
+
+
+def _shown(given: Any) -> str:
+    """A thing in one line of an error."""
+    return repr(given) if isinstance(given, (Sequence, Mapping, int, float)) else f"of type {type(given).__name__}"
