@@ -7,7 +7,7 @@ of and those that were committed to it, and can be read.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import suppress
 
 from ..backends.probe import PROBED
@@ -102,8 +102,12 @@ def _gone_once_it_has_asked(wire: Callable[[Request], Reply]) -> Callable[[Reque
     return sent
 
 
-def broken_copies(told: Iterable[Told], objects: Objects) -> Iterator[str]:
-    """What is wrong with the clone that an actor has made."""
+def broken_copies(told: Iterable[Told], objects: Objects, copied: Collection[str] = ()) -> Iterator[str]:
+    """What is wrong with the clone that an actor has made.
+
+    Args:
+        copied: identities of snapshots that are the source's, and may have rows that were removed before the clone was made.
+    """
     made = next((line for line in told if line.outcome == COPIED), None)
     if made is None:
         return
@@ -117,7 +121,7 @@ def broken_copies(told: Iterable[Told], objects: Objects) -> Iterator[str]:
     for one in reading.views:
         if missing := sorted(one.needs - inside.keys()):
             yield f"snapshot {one.snapshot.id} of the clone needs {missing[0]}, which it has not"
-        if strange := sorted(set(one.visible) - set(made.added)):
+        if one.snapshot.identity not in copied and (strange := sorted(set(one.visible) - set(made.added))):
             yield f"snapshot {one.snapshot.id} of the clone has row {strange[0]}, which nobody brought there"
 
 

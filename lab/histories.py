@@ -1,7 +1,7 @@
 """Seeded histories of jobs that read and write a few keys at once: is there a serial order that respects the time?
 
 Owns: `run_history`, `HistoryRun`. Must not know: how time passes, how orders are searched. Source: architecture §8 (seeds);
-decision 82; H14.
+decisions 82 and 84; H13, H14.
 Invariants: what a commit did, and what it found, is taken from its snapshot at the publication, never from the table that is
 judged. A seed replays to the same history.
 """
@@ -9,19 +9,26 @@ judged. A seed replays to the same history.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from math import inf
 
-from .actors import Actor, Role
+from ..core.errors import LakelatchError
+from .actors import Actor, Role, writer
+from .cloning import broken_copies, cloner
+from .contradictions import contradiction
+from .maintainers import restorer
 from .published import Chronicle, History, Published, chain
 from .reading import look
+from .rewriters import compactor
 from .row_changers import Changer, Replacer
 from .schedule import Simulation, Weather
 from .seeds import ROUGH
-from .serial import Op, Undecided, closest_before, contradiction, values_of, writer_of
+from .serial import Op, Undecided, closest_before, kept_by, values_of, writer_of
 from .simulated_store import Objects
-from .stage import Stage, keyed_schema
+from .stage import Stage, keyed_schema, lab_schema
+from .undoers import undoer
 from .upserters import Upserter, key_compactor
 
 STORMY = replace(ROUGH, faults={name: share for name, share in ROUGH.faults.items() if not name.startswith("misses")})
@@ -47,19 +54,23 @@ class HistoryRun:
     undecided: bool = False
 
 
-def run_history(seed: int, *, jobs: int = 14, weather: Weather = STORMY) -> HistoryRun:
-    """Run jobs that upsert, delete, change and remove rows, and compactors, and judge what is left.
+def run_history(seed: int, *, jobs: int = 14, weather: Weather = STORMY, rides: bool | None = None) -> HistoryRun:
+    """Run jobs that write, change and remove rows, take commits back, and compact, and judge what is left.
+
+    Args:
+        rides: whether the table has no primary key, and its jobs ride with each other; None: every third seed.
 
     >>> run_history(1, jobs=4, weather=Weather()).wrong
     ''
     """
     dice, chronicle, history = random.Random(f"history {seed}"), Chronicle(), dict[str, Published]()
     times: dict[str, tuple[float, float]] = {}
+    rides = seed % 3 == 0 if rides is None else rides
 
     def noted(key: str, objects: Objects) -> None:
         history.update(chronicle.noted(history, objects, key))
 
-    schema, at_s = keyed_schema(), 0.0
+    schema, at_s = lab_schema(**{"commit.group": "auto"}) if rides else keyed_schema(), 0.0
     simulation = Simulation(seed, weather, schema, noted)
     simulation.objects = {"schema/schema-0": schema.to_json()}
 
@@ -68,31 +79,77 @@ def run_history(seed: int, *, jobs: int = 14, weather: Weather = STORMY) -> Hist
             label, began = f"{stage.name}1", simulation.now_s
             times[label] = began, inf
             role(stage)
-            times[label] = began, simulation.now_s
+            if all(line.outcome != "unknown" for line in stage.told):
+                times[label] = began, simulation.now_s
 
         return run
 
+    writers: list[str] = []
+    clones = dice.randrange(2, 2 * jobs) if rides else 0
     for number in range(jobs):
-        role = _job(dice) if number else Upserter(KEYS)
-        simulation.add(Actor(f"J{number}", timed(role)), at_s)
-        at_s += 3 * BETWEEN_S if not number else dice.expovariate(1 / BETWEEN_S)
+        name = f"J{number}"
+        if number and number == clones:
+            writes, role = False, _copies(recovers=dice.random() < 0.5)
+        else:
+            writes, role = (_rider if rides else _job)(dice, writers)
+        writers += [name] if writes else []
+        simulation.add(Actor(name, timed(role)), at_s)
+        at_s += 3 * BETWEEN_S if not number else dice.expovariate((3 if rides else 1) / BETWEEN_S)
     simulation.run()
     return _judged(seed, simulation, history, times)
 
 
-def _job(dice: random.Random) -> Role:
-    """One job. Its numbers are those of a clock that may be ahead."""
+Chosen = tuple[bool, Role]
+"""Whether a job writes rows, so that it can be taken back; and what it does."""
+
+
+def _job(dice: random.Random, writers: list[str]) -> Chosen:
+    """One job of a table with a primary key. Its numbers are those of a clock that may be ahead. The first writes all keys."""
+    if not writers:
+        return True, Upserter(KEYS)
     ahead = dice.choice((1, 10, 20, 30, 40))
     some = tuple(sorted(dice.sample(KEYS, dice.choice((1, 1, 2)))))
-    kinds: tuple[Callable[[], Role], ...] = (
-        lambda: Upserter(tuple(dice.choice(("", "", "-")) + key for key in some), ahead),
-        lambda: Upserter(some, ahead),
-        lambda: Changer(some, ahead),
-        lambda: Changer(KEYS, ahead),
-        lambda: Replacer(dice.choice(((), some)), ahead),
-        key_compactor,
+    kinds: tuple[Callable[[], Chosen], ...] = (
+        lambda: (True, Upserter(tuple(dice.choice(("", "", "-")) + key for key in some), ahead)),
+        lambda: (True, Upserter(some, ahead)),
+        lambda: (True, Changer(some, ahead)),
+        lambda: (True, Changer(KEYS, ahead)),
+        lambda: (True, Replacer(dice.choice(((), some)), ahead)),
+        lambda: (False, key_compactor()),
+        lambda: (False, undoer(dice.choice(writers[-4:]))),
+        lambda: (
+            False,
+            undoer(dice.choice(writers[-4:])) if dice.random() < 0.5 else restorer(back=dice.choice((1, 2, 3))),
+        ),
     )
     return dice.choice(kinds)()
+
+
+def _rider(dice: random.Random, writers: list[str]) -> Chosen:
+    """One job of a table whose appends ride with each other. The first appends alone."""
+    if not writers:
+        return True, writer(rides=True)
+    kinds: tuple[tuple[int, Callable[[], Chosen]], ...] = (
+        (4, lambda: (True, writer(rides=True, meets=True))),
+        (3, lambda: (True, writer(rides=True, behind=True, resolves=True))),
+        (1, lambda: (True, writer(rides=True, behind=True, journaled=True, opens=True))),
+        (1, lambda: (True, writer(overwrites=True))),
+        (3, lambda: (False, undoer(dice.choice(writers[-6:])))),
+        (1, lambda: (False, restorer(back=dice.choice((1, 2, 3))))),
+        (1, lambda: (False, compactor())),
+    )
+    return dice.choices([kind for _, kind in kinds], [weight for weight, _ in kinds])[0]()
+
+
+def _copies(*, recovers: bool) -> Role:
+    """Clone the table, unless it is empty or the store fails."""
+
+    def role(stage: Stage) -> None:
+        with suppress(LakelatchError):
+            if stage.timeline().latest() is not None:
+                cloner(recovers=recovers)(stage)
+
+    return role
 
 
 def _judged(seed: int, simulation: Simulation, history: History, times: dict[str, tuple[float, float]]) -> HistoryRun:
@@ -100,24 +157,63 @@ def _judged(seed: int, simulation: Simulation, history: History, times: dict[str
     if top is None:
         return HistoryRun(seed, 0, "the table cannot be read, or is empty")
     past = list(reversed(list(chain(history, top.snapshot.identity))))
-    landed = {made.commit for made in past}
-    for line in (line for stage in simulation.stages for line in stage.told):
-        if line.outcome == "committed" and line.commit not in landed:
-            return HistoryRun(seed, len(past), f"{line.commit} was told as committed, and is not in the table")
-        if line.outcome == "not committed" and line.commit in landed:
-            return HistoryRun(seed, len(past), f"{line.commit} was told as not committed, and is in the table")
-    writes = [made for made in past if made.puts]
-    after = closest_before({made.commit: times[made.commit] for made in writes})
-    ops = [Op(made.commit, made.puts, after[made.commit], _found(made)) for made in writes]
+    made = [(number, commit, one) for number, one in enumerate(past) for commit in _commits(one)]
+    landed = {commit for _, commit, _ in made}
+    for wrong in _told_wrongly(simulation, landed, history):
+        return HistoryRun(seed, len(past), wrong)
+    last = {number: place for place, (number, _, _) in enumerate(made)}
+    backs = [last[one.restores - 1] if one.restores else -1 for _, _, one in made]
+    kept = kept_by([(commit, one.undoes, back) for (_, commit, one), back in zip(made, backs, strict=True)])
+    after = closest_before({commit: times[commit] for _, commit, _ in made})
+    seen = {key for one in past for key in _values(one.rows or ())}
+    ops = [
+        Op(
+            commit,
+            _puts(commit, one),
+            after[commit],
+            _found(one),
+            one.undoes,
+            kept[place] if one.restores else None,
+            {key: _values(one.rows or ()).get(key, "") for key in seen} if last[number] == place else {},
+        )
+        for place, (number, commit, one) in enumerate(made)
+    ]
     try:
-        return HistoryRun(seed, len(ops), contradiction(ops, values_of(top.visible)))
+        return HistoryRun(seed, len(ops), contradiction(ops, _values(top.visible)))
     except Undecided:
         return HistoryRun(seed, len(ops), undecided=True)
 
 
+def _told_wrongly(simulation: Simulation, landed: set[str], history: History) -> Iterator[str]:
+    for stage in simulation.stages:
+        copied = (line for line in stage.told if not line.detail)
+        yield from broken_copies(copied, simulation.objects, history.keys())
+        for line in stage.told:
+            if line.outcome == "committed" and line.commit not in landed:
+                yield f"{line.commit} was told as committed, and is not in the table"
+            if line.outcome == "not committed" and line.commit in landed:
+                yield f"{line.commit} was told as not committed, and is in the table"
+
+
+def _commits(made: Published) -> tuple[str, ...]:
+    """The commits in a snapshot. One that says nothing of its own has appended rows, which are named after their commits."""
+    return (made.commit,) if made.commit else tuple(sorted(made.added))
+
+
+def _puts(commit: str, made: Published) -> tuple[str, ...]:
+    if commit not in made.added:
+        return made.puts
+    return ("*", commit) if made.commit else (commit,)
+
+
+def _values(rows: Iterable[str]) -> dict[str, str]:
+    """The values by key. A row without a primary key has a key of its own: its commit."""
+    return values_of(row if "~" in row else f"{row}~{row}" for row in rows)
+
+
 def _found(made: Published) -> dict[str, str]:
     """The commits whose values a change of rows has read, by key."""
-    values = values_of(made.rows or ())
+    values = _values(made.rows or ())
     keys = [put[1:] for put in made.puts if put[0] == "+"]
     ours = {key: values[key] for key in keys if writer_of(values.get(key, "")) == made.commit}
     return {key: ours[key].partition("_")[2] if key in ours else "" for key in keys}

@@ -81,21 +81,23 @@ def rollback(to: int, *, tells: bool = True) -> Role:
     return role
 
 
-def restorer(to: int) -> Role:
-    """Make snapshot `to` the newest state by a new commit, with the shipped code."""
+def restorer(to: int = 0, *, back: int = 0) -> Role:
+    """Make snapshot `to`, or the one so many before the newest, the newest state by a new commit, with the shipped code."""
 
     def role(stage: Stage) -> None:
         timeline = stage.timeline()
         try:
-            target = timeline.find(to)
+            newest = timeline.latest() if back else None
+            number = newest.id - back if newest is not None else to
+            target = timeline.find(number) if number > 0 else None
             if target is None:
                 return
-            plan = plan_rollback(timeline, target, PATHS.snapshot(to))
+            plan = plan_rollback(timeline, target, PATHS.snapshot(number))
             tags = protect(timeline, stage.schema, plan, stage.name)
         except LakelatchError:
             return  # the caller gets the error, and nothing was committed
         request = plan.request(f"user-{stage.name}", None, "snapshot", tags[0])
-        said = {COMMIT: f"{stage.name}1", READ: plan.latest.identity, RESTORES: ""}
+        said = {COMMIT: f"{stage.name}1", READ: plan.latest.identity, RESTORES: str(number)}
         remarks = replace(request.remarks, properties={**request.remarks.properties, **said})
         request = replace(request, remarks=remarks)
         commit_once(stage, stage.committer(), request, f"{stage.name}1")

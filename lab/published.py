@@ -20,10 +20,11 @@ from .simulated_store import Objects
 from .stage import PATHS, read_only
 
 COMMIT, READ, PARTITIONS, DELETES, RESTORES = "lab.commit", "lab.read", "lab.partitions", "lab.deletes", "lab.restores"
-PUTS = "lab.puts"
+PUTS, UNDOES = "lab.puts", "lab.undoes"
 """Properties of a snapshot: the commit's name; the identity of the snapshot that an overwrite (or an upsert) read; the partitions
-that it replaces, comma separated, none for all; the rows that it marks as deleted; whether it is a rollback; and the keys whose
-rows it writes (in the place of those that there are) or, with a minus sign, deletes."""
+that it replaces, comma separated, none for all; the rows that it marks as deleted; the id to which it rolls the table back; the
+keys whose rows it writes (in the place of those that there are) or, with a minus sign, deletes; and the commit that it takes
+back."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +39,9 @@ class Published:
         read: the identity of the snapshot whose rows it replaces, "" if it is not an overwrite.
         partitions: the partitions in which it replaces them.
         deletes: the rows that it marks as deleted.
+        restores: the id of the snapshot to which it rolls the table back, 0 if it does not.
         puts: the keys that it writes, or deletes.
+        undoes: the commit that it takes back.
     """
 
     base: str
@@ -48,8 +51,9 @@ class Published:
     read: str = ""
     partitions: tuple[str, ...] = ()
     deletes: frozenset[str] = frozenset()
-    restores: bool = False
+    restores: int = 0
     puts: tuple[str, ...] = ()
+    undoes: str = ""
 
     def replaces(self, row: str) -> bool:
         """Whether a row is in one of the partitions that it replaces."""
@@ -142,6 +146,7 @@ def _taken_down(objects: Objects, key: str, said: Mapping[str, str], below: byte
         read=said.get(READ, ""),
         partitions=split[PARTITIONS],
         deletes=frozenset(split[DELETES]),
-        restores=RESTORES in said,
+        restores=int(said.get(RESTORES, 0)),
         puts=split[PUTS],
+        undoes=said.get(UNDOES, ""),
     )

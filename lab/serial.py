@@ -1,24 +1,57 @@
 """Serial orders: may what was found come from commits, carried out one after the other?
 
-Owns: `Op` (one commit by keys), `order_of` (a serial order that explains what was found), `contradiction` (the fewest commits
-that no order explains). Must not know: tables, files, who recorded the commits. Pure.
+Owns: `Op` (one commit by keys), `State`, `order_of` (a serial order that explains what was found), and what the times and
+snapshots of commits say. Must not know: tables, files, who recorded the commits. Pure.
 
 Every value names the commit that wrote it, and after an underscore the one whose value it was made of. So a change of a row says
-what it has read, and most orders are ruled out at once.
+what it has read, and most orders are ruled out at once. The order in which the commits were published is nearly a serial one:
+each is played at its place there, or as little before it as its own snapshot demands. Only where that fails, orders are searched.
 """
 
 from __future__ import annotations
 
+import graphlib
 import random
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
+
+N = TypeVar("N", bound=Hashable)
 
 MOST_STEPS = 100_000
 """So many steps of a search decide nothing: then it is given up."""
+FARTHEST = 64
+"""A commit is not tried farther than this before the place at which it was published."""
 
 
 class Undecided(Exception):
     """Neither an order nor its absence was found within the steps of a search."""
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """What a table holds after some commits.
+
+    Attributes:
+        written: for each key the values that were written, by their commits, the newest last; "" where it was removed.
+        gone: the commits that an undo or a rollback has taken back.
+        whole: older values are kept, because they may come back.
+    """
+
+    written: Mapping[str, tuple[tuple[str, str], ...]] = field(default_factory=dict)
+    gone: frozenset[str] = frozenset()
+    whole: bool = False
+
+    def value(self, key: str) -> str:
+        """The value of a key, "" if it has none."""
+        for commit, value in reversed(self.written.get(key, ())):
+            if commit not in self.gone:
+                return value
+        return ""
+
+    @property
+    def values(self) -> dict[str, str]:
+        return {key: value for key in self.written if (value := self.value(key))}
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,42 +60,63 @@ class Op:
 
     Attributes:
         puts: what it does, in this order: `1` writes key 1, `-1` deletes it, `+1` changes the value that it has, if there is one,
-            `~1` writes it if there is none, too, `*` removes all keys,
-            and `=1:A` gives key 1 a value that was there before, as a rollback does.
+            `~1` writes it if there is none, too, `*` removes all keys, and `=1:A` gives key 1 a value that it had before.
         after: the commits that had ended when it began.
         found: the commit whose value a change has read, by key; "" for none. Keys that are missing are not known.
+        undoes: the commit that it takes back.
+        keeps: a rollback: the commits that count afterwards; None if it is none.
+        shows: the values that its own snapshot had, by key, "" for none. Keys that are missing are not known. A hint: others that
+            were published later may come before it.
     """
 
     commit: str
     puts: tuple[str, ...]
     after: frozenset[str] = frozenset()
     found: Mapping[str, str] = field(default_factory=dict, hash=False)
+    undoes: str = ""
+    keeps: frozenset[str] | None = None
+    shows: Mapping[str, str] = field(default_factory=dict, hash=False)
 
-    def on(self, state: Mapping[str, str]) -> dict[str, str] | None:
-        """The values by key after it; None if it would have read something else.
+    @property
+    def acts(self) -> bool:
+        return bool(self.puts or self.undoes or self.keeps is not None)
 
-        >>> Op("M", ("+1", "2")).on({"1": "A", "2": "B"}), Op("M", ("+1",), found={"1": "B"}).on({"1": "A"})
+    @property
+    def takes(self) -> bool:
+        """Whether it takes rows away."""
+        return bool(self.undoes) or self.keeps is not None or any(put[0] in "*-" for put in self.puts)
+
+    def on(self, state: State) -> State | None:
+        """The table after it; None if it would have read something else.
+
+        >>> filled = Op("B", ("2",)).on(Op("A", ("1",)).on(State()))
+        >>> Op("M", ("+1", "2")).on(filled).values, Op("M", ("+1",), found={"1": "B"}).on(filled)
         ({'1': 'M_A', '2': 'M'}, None)
         """
-        after = dict(state)
+        if not self.acts:
+            return state
+        if self.undoes:
+            return replace(state, gone=state.gone | {self.undoes})
+        if self.keeps is not None:
+            there = {commit for lines in state.written.values() for commit, _ in lines}
+            return replace(state, gone=frozenset(there - self.keeps))
+        written = dict(state.written)
         for put in self.puts:
-            key = put.lstrip("+-=~")
-            if put == "*":
-                after.clear()
-            elif put[0] == "=":
-                key, _, value = key.partition(":")
-                after[key] = value
-            elif put[0] == "-":
-                after.pop(key, None)
-            elif put[0] in "+~":
-                before = writer_of(after.get(key, ""))
-                if self.found.get(key, before) != before:
-                    return None
-                if before or put[0] == "~":
-                    after[key] = f"{self.commit}_{before}" if before else self.commit
-            else:
-                after[key] = self.commit
-        return after
+            for key in list(written) if put == "*" else (key_of(put),):
+                before = writer_of(replace(state, written=written).value(key))
+                value = self.commit
+                if put[0] == "=":
+                    value = put.partition(":")[2]
+                elif put[0] in "*-":
+                    value = ""
+                elif put[0] in "+~":
+                    if self.found.get(key, before) != before:
+                        return None
+                    if not before and put[0] == "+":
+                        continue
+                    value = f"{self.commit}_{before}" if before else self.commit
+                written[key] = (*(written.get(key, ()) if state.whole else ()), (self.commit, value))
+        return replace(state, written=written)
 
 
 def writer_of(value: str) -> str:
@@ -74,11 +128,15 @@ def writer_of(value: str) -> str:
     return value.partition("_")[0]
 
 
+def key_of(put: str) -> str:
+    return put.lstrip("+-~=").partition(":")[0]
+
+
 def order_of(ops: Sequence[Op], values: Mapping[str, str], most: int = MOST_STEPS) -> tuple[str, ...] | None:
     """An order of all commits, each after those that it is `after`, that leaves these values; None if there is none.
 
     Args:
-        ops: tried in this order first.
+        ops: in the order in which they were published.
         most: steps, after which the search is given up.
 
     Raises:
@@ -88,21 +146,77 @@ def order_of(ops: Sequence[Op], values: Mapping[str, str], most: int = MOST_STEP
     >>> order_of((a, b), {"1": "A", "2": "A"}), order_of((a, b), {"1": "A"})
     (('B', 'A'), None)
     """
+    order, _ = by_publication(ops, values)
+    return order if order is not None else searched(ops, values, most)
+
+
+def _empty(ops: Sequence[Op]) -> State:
+    return State(whole=any(op.undoes or op.keeps is not None for op in ops))
+
+
+def by_publication(ops: Sequence[Op], values: Mapping[str, str]) -> tuple[tuple[str, ...] | None, int]:
+    """The order of publication, in which commits come as much earlier as their snapshots demand. If that leaves other values, or
+    does not respect the time: None, and how many commits have a place."""
+    order: list[Op] = []
+    states = [_empty(ops)]
+    for op in ops:
+        for place in range(len(order), max(-1, len(order) - FARTHEST), -1):
+            played = _played(states[place], [op, *order[place:]])
+            if played and all(played[-1].value(key) == value for key, value in op.shows.items()):
+                order.insert(place, op)
+                states[place + 1 :] = played
+                break
+            if not place or order[place - 1].commit in op.after:
+                return None, len(order)
+        else:
+            return None, len(order)
+    if states[-1].values != dict(values) or not _respects_time(order):
+        return None, len(order)
+    return tuple(op.commit for op in order), len(order)
+
+
+def _respects_time(order: Sequence[Op]) -> bool:
+    names, done = {op.commit for op in order}, set[str]()
+    for op in order:
+        if not op.after & names <= done:
+            return False
+        done.add(op.commit)
+    return True
+
+
+def _played(state: State, ops: Iterable[Op]) -> list[State]:
+    """The states after each; empty if one of them would have read something else."""
+    played = []
+    for op in ops:
+        after = op.on(state)
+        if after is None:
+            return []
+        played.append(state := after)
+    return played
+
+
+def searched(ops: Sequence[Op], values: Mapping[str, str], most: int) -> tuple[str, ...] | None:
     dice = random.Random(0)
     marks, names = [dice.getrandbits(64) for _ in ops], {op.commit for op in ops}
     before = [op.after & names for op in ops]
-    state: dict[str, str] = {}
+    state = _empty(ops)
     done: set[str] = set()
-    mark, steps, seen = 0, 0, set[tuple[int, frozenset[tuple[str, str]]]]()
-    path: list[tuple[int, dict[str, str], Iterator[int]]] = []
+    mark, steps, seen = 0, 0, set[Any]()
+    path: list[tuple[int, State, Iterator[int]]] = []
     nexts = _ready(ops, before, done)
     while True:
-        if len(done) == len(ops) and state == dict(values):
+        if len(done) == len(ops) and state.values == dict(values):
             return tuple(ops[n].commit for n, _, _ in path)
         for n in nexts:
             after = ops[n].on(state)
-            known = (mark ^ marks[n], frozenset(after.items())) if after is not None else None
-            if after is None or known is None or known in seen:
+            if after is None:
+                continue
+            known = (
+                mark ^ marks[n],
+                frozenset(after.written.items() if after.whole else after.values.items()),
+                after.gone,
+            )
+            if known in seen:
                 continue
             seen.add(known)
             steps += 1
@@ -124,98 +238,47 @@ def order_of(ops: Sequence[Op], values: Mapping[str, str], most: int = MOST_STEP
 def _ready(ops: Sequence[Op], before: Sequence[frozenset[str]], done: set[str]) -> Iterator[int]:
     """The commits that can be the next. Those that began long after the first open one cannot, and are not looked at."""
     first = next((n for n, op in enumerate(ops) if op.commit not in done), len(ops))
-    window = range(first, min(first + 64, len(ops)))
+    window = range(first, min(first + FARTHEST, len(ops)))
     return iter([n for n in window if ops[n].commit not in done and before[n] <= done])
 
 
-def contradiction(ops: Sequence[Op], values: Mapping[str, str]) -> str:
-    """Empty if some order explains the values; else the fewest commits found that no order explains, as text.
-
-    Raises:
-        Undecided: see `order_of`.
-    """
-    found = _of_one_key(ops, values)
-    if found is None and order_of(ops, values) is not None:
-        return ""
-    ops, values = found or (ops, values)
-    size = max(1, len(ops) // 2)
-    while True:
-        for start in range(0, len(ops), size):
-            fewer = [*ops[:start], *ops[start + size :]]
-            if _names_none_of(ops[start : start + size], fewer, values) and order_of(fewer, values) is None:
-                ops = fewer
-                break
-        else:
-            if size == 1:
-                return _told(ops, values)
-            size = max(1, size // 2)
-
-
-def _of_one_key(ops: Sequence[Op], values: Mapping[str, str]) -> tuple[list[Op], dict[str, str]] | None:
-    """What concerns a key that no order explains: most contradictions need no more, and are found sooner that way."""
-    named = {put.lstrip("+-=~").partition(":")[0] for op in ops for put in op.puts if put != "*"} | values.keys()
-    for key in sorted(named):
-        only, left = (
-            _busy([_of_keys(op, frozenset({key})) for op in ops]),
-            {k: v for k, v in values.items() if k == key},
-        )
-        if order_of(only, left) is None:
-            return only, left
-    return None
-
-
-def _busy(ops: Sequence[Op]) -> list[Op]:
-    """Those that do something. What came before one that does nothing, comes before what came after it."""
-    before: dict[str, frozenset[str]] = {}
-    for op in ops:
-        after = frozenset(name for earlier in op.after for name in before.get(earlier, {earlier}))
-        before[op.commit] = frozenset({op.commit}) if op.puts else after
-    names = {op.commit for op in ops if op.puts}
-    return [
-        replace(op, after=frozenset(n for earlier in op.after for n in before.get(earlier, ())) & names)
-        for op in ops
-        if op.puts
-    ]
-
-
-def _of_keys(op: Op, keys: frozenset[str]) -> Op:
-    puts = tuple(p for p in op.puts if p == "*" or p.lstrip("+-=~").partition(":")[0] in keys)
-    return replace(op, puts=puts, found={k: v for k, v in op.found.items() if k in keys})
-
-
-def _names_none_of(gone: Sequence[Op], left: Sequence[Op], values: Mapping[str, str]) -> bool:
-    """Whether nothing that stays tells of a commit that goes."""
-    names = {op.commit for op in gone}
-    told = {name for value in values.values() for name in value.split("_")}
-    told |= {name for op in left for name in op.found.values()}
-    return names.isdisjoint(told)
-
-
-def _told(ops: Sequence[Op], values: Mapping[str, str]) -> str:
-    names = {op.commit for op in ops}
-
-    def line(op: Op) -> str:
-        read = "".join(f", found key {k} {f'of {v}' if v else 'absent'}" for k, v in sorted(op.found.items()))
-        later = f", after {' '.join(sorted(op.after & names))}" if op.after & names else ""
-        return f"  {op.commit}: {' '.join(op.puts)}{read}{later}"
-
-    left = ", ".join(f"{key} = {value}" for key, value in sorted(values.items())) or "no rows"
-    return "\n".join([f"no serial order of {len(ops)} commits leaves {left}:", *map(line, ops)])
-
-
-def closest_before(times: Mapping[str, tuple[float, float]]) -> dict[str, frozenset[str]]:
+def closest_before(times: Mapping[N, tuple[float, float]]) -> dict[N, frozenset[N]]:
     """For each commit those that had ended when it began, without those that had ended when one of these began.
 
     Args:
         times: when each began and ended, by one clock.
     """
-    ended = sorted((end, name) for name, (_, end) in times.items())
-    found: dict[str, frozenset[str]] = {}
+    ended = sorted((end, n) for n, (_, end) in enumerate(times.values()))
+    names = list(times)
+    found: dict[N, frozenset[N]] = {}
     for name, (began, _) in times.items():
-        earlier = [other for end, other in ended if end < began and other != name]
+        earlier = [names[n] for end, n in ended if end < began and names[n] != name]
         latest = max((times[other][0] for other in earlier), default=0.0)
         found[name] = frozenset(other for other in earlier if times[other][1] >= latest)
     return found
+
+
+def no_order(before: Mapping[N, Iterable[N]]) -> list[str]:
+    """Why no order of the commits has each one after those that are before it; empty if there is one."""
+    try:
+        tuple(graphlib.TopologicalSorter(before).static_order())
+    except graphlib.CycleError as cycle:
+        return [f"no order of the commits leaves these rows: {cycle.args[1]}"]
+    return []
+
+
+def kept_by(commits: Sequence[tuple[str, str, int]]) -> list[frozenset[str]]:
+    """The commits that count after each, in the order of publication.
+
+    Args:
+        commits: the name of each, the one that it takes back ("" for none), and the place here of the one to which it rolls the
+            table back: -1 for none, -2 for the empty table.
+    """
+    kept: list[frozenset[str]] = []
+    for name, undoes, back in commits:
+        before = kept[-1] if kept else frozenset[str]()
+        kept.append((kept[back] if back >= 0 else frozenset()) if back != -1 else (before - {undoes}) | {name})
+    return kept
 
 
 def values_of(rows: Iterable[str]) -> dict[str, str]:

@@ -15,7 +15,7 @@ from ..coordinator.maintenance import undo
 from ..core.errors import LakelatchError
 from .actors import Actor, Role, commit_once, writer
 from .planting import Mutant
-from .published import COMMIT, DELETES
+from .published import COMMIT, DELETES, UNDOES
 from .scenario import Scenario
 from .scenarios_groups import FAULTS, GROUPED, TWO
 from .stage import Stage
@@ -35,7 +35,7 @@ def undoer(of: str) -> Role:
         except LakelatchError:
             return  # the caller gets the error, and nothing was committed
         request = plan.request(f"user-{stage.name}", None, None)
-        said = {**request.remarks.properties, COMMIT: label, DELETES: row}
+        said = {**request.remarks.properties, COMMIT: label, DELETES: row, UNDOES: row}
         request = replace(request, remarks=replace(request.remarks, properties=said))
         commit_once(stage, stage.committer(), request, label, deletes=(row,))
 

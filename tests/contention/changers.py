@@ -23,9 +23,9 @@ import duckdb
 import pyarrow as pa
 
 import lakelatch as ll
+from lakelatch.lab.serial import closest_before, no_order
 
-from .contended import BesideCompactors
-from .serial import Commit, Times, ended_before, no_order
+from .contended import BesideCompactors, Commit, Times
 
 SCHEMA = pa.schema([("id", pa.int64()), ("n", pa.int64())])
 FIRST = 20
@@ -195,7 +195,8 @@ def contradictions(order: list[Commit], times: Times, rows: list[tuple[int, int]
         times: when each acknowledged commit began and ended. None may come before one that had ended when it began.
         rows: the rows of the table.
     """
-    before = {commit: others & set(order) for commit, others in ended_before(times).items()}
+    landed = closest_before({commit: both for commit, both in times.items() if commit in order})
+    before = {commit: set(others) for commit, others in landed.items()}
     for earlier, later in pairwise(order):
         before.setdefault(later, set()).add(earlier)
     peer = duckdb.connect(config={"threads": 1})

@@ -6,14 +6,14 @@ import multiprocessing
 import signal
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from random import Random
 from statistics import median
-from typing import Any
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 
@@ -26,6 +26,10 @@ from . import writer
 PROCESSES = multiprocessing.get_context("forkserver")
 PROCESSES.set_forkserver_preload(["contention.writer", "lakelatch.table.create", "pandas", "s3fs", "pytest"])
 SCHEMA = pa.schema([("writer", pa.string()), ("number", pa.int32())])
+Commit: TypeAlias = "tuple[str, int]"
+"""A writer's name and the number of its commit."""
+Times: TypeAlias = "Mapping[Commit, tuple[float, float]]"
+"""When each acknowledged commit began and ended, by one clock for all processes."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Processes that read, change, replace and remove a few keys of one table at once, and write down what they did and when.
+"""Processes that read, change, replace, remove, undo and clone a few keys of one table at once, and write down what they did.
 
 Each value names the commit that wrote it, and the one whose value it was made of. So the table that is left, and what each change
 has found, tell whether there is a serial order of all commits that respects the time (`lakelatch.lab.serial`).
@@ -17,9 +17,12 @@ from typing import Any
 import pyarrow as pa
 
 import lakelatch as ll
-from lakelatch.core.errors import CommitConflict, InvalidArgument, OutcomeUnknown, RetriesExhausted
-from lakelatch.lab.mutants_of_keys import KEYS as KEYS_MUTANTS
-from lakelatch.lab.serial import Op, closest_before, contradiction
+from lakelatch.core.errors import CommitConflict, InvalidArgument, LakelatchError, OutcomeUnknown, RetriesExhausted
+from lakelatch.lab.contradictions import contradiction
+from lakelatch.lab.mutants_of_clones import CLONES
+from lakelatch.lab.mutants_of_keys import KEYS as OF_KEYS
+from lakelatch.lab.serial import Op, closest_before, kept_by, key_of
+from lakelatch.lab.undoers import UNDOS
 
 KEYS = (1, 2, 3, 4)
 SCHEMA = pa.schema([("id", pa.int64()), ("w", pa.string()), ("p", pa.string())])
@@ -27,122 +30,179 @@ NEW_KEYS = 1_000
 """Appended rows of a table without a primary key have keys of their own, from this one on."""
 
 
-@dataclass(frozen=True)
+KINDS = {
+    "write": 8,
+    "delete": 2,
+    "update": 10,
+    "merge": 8,
+    "overwrite": 1,
+    "truncate": 0.5,
+    "compact": 2,
+    "rollback": 1,
+    "undo": 3,
+    "clone": 0.3,
+}
+"""What a job does, and how often."""
+
+
+@dataclass
 class Record:
     """One commit that was told as committed.
 
     Attributes:
+        snapshot: in which it landed.
         began, ended: by the one clock of this machine.
-        found: as for `Op`.
+        puts, found, undoes, shows: as for `Op`.
+        back_to: the snapshot to which it rolls the table back, 0 if it does not.
+        receipt: by which it can be taken back.
     """
 
     commit: str
-    puts: tuple[str, ...]
-    began: float
-    ended: float
+    puts: tuple[str, ...] = ()
+    undoes: str = ""
+    back_to: int = 0
+    began: float = 0.0
+    ended: float = 0.0
+    snapshot: int = 0
     found: dict[str, str] = field(default_factory=dict)
+    shows: dict[str, str] = field(default_factory=dict)
+    receipt: Any = None
 
 
 @dataclass
 class Job:
-    """One process, which commits until its time is over."""
+    """One process, which commits until its time is over.
+
+    Attributes:
+        done: its commits.
+        wrong: what is wrong with the clones that it made.
+    """
 
     table: ll.Table
     name: str
     keyed: bool
     dice: random.Random
+    given: dict[str, Any]
     done: list[Record] = field(default_factory=list)
+    wrong: list[str] = field(default_factory=list)
 
-    def run(self, most: int, seconds: float) -> list[Record]:
+    def run(self, most: int, seconds: float) -> tuple[list[Record], list[str]]:
         """Commit so often, or until the time is over."""
         until = time.monotonic() + seconds
         for count in range(1, most + 1):
             if time.monotonic() < until:
                 self._once(f"{self.name}{count}", count)
-        return self.done
+        return self.done, self.wrong
 
     def _once(self, commit: str, count: int) -> None:
-        kinds = (
-            "write",
-            "write",
-            "delete",
-            "update",
-            "update",
-            "merge",
-            "merge",
-            "overwrite",
-            "truncate",
-            "compact",
-            "rollback",
-        )
-        weights = (4, 4, 2, 5, 5, 4, 4, 1, 0.5, 2, 1)
-        (kind,) = self.dice.choices(kinds, weights)
+        (kind,) = self.dice.choices(list(KINDS), list(KINDS.values()))
         keys = sorted(self.dice.sample(KEYS, self.dice.choice((1, 1, 2))))
-        began = time.monotonic()
+        record = self._record = Record(commit, began=time.monotonic())
         try:
-            puts, receipt = getattr(self, f"_{kind}")(commit, keys, count)
+            receipt = getattr(self, f"_{kind}")(commit, keys, count)
         except (CommitConflict, RetriesExhausted):
             return
-        except InvalidArgument as error:  # nothing was committed between the look and the rollback
-            assert "nothing to roll back" in error.message
+        except (
+            InvalidArgument
+        ) as error:  # nothing was committed between the look and the rollback, or the commit to be undone
+            assert "nothing to roll back" in error.message or "nothing to undo" in error.message, error
             return
         except OutcomeUnknown as unknown:
-            puts, receipt = self._puts, unknown.resolve(60)
-        if puts:
-            ended = time.monotonic()
-            changed = [put[1:] for put in puts if put[0] in "+~"]
-            found = self._found(commit, changed, receipt.snapshot_id) if changed else {}
-            self.done.append(Record(commit, tuple(puts), began, ended, found))
+            receipt = unknown.resolve(60)
+        if record.puts or record.undoes or record.back_to:
+            record.ended, record.snapshot, record.receipt = time.monotonic(), receipt.snapshot_id, receipt
+            self._look(record)
+            self.done.append(record)
 
-    def _tells(self, *puts: str) -> tuple[str, ...]:
-        self._puts = puts
-        return puts
+    def _look(self, record: Record) -> None:
+        """What its own snapshot shows: the values of the few keys, and the commits whose values it has changed."""
+        rows = self.table.at(snapshot=record.snapshot).to_arrow().to_pylist()
+        values = {str(row["id"]): row for row in rows}
+        for key in {*map(str, KEYS), *(key_of(put) for put in record.puts if put != "*")}:
+            row = values.get(key)
+            record.shows[key] = value_of(row) if row else ""
+            if f"+{key}" in record.puts or f"~{key}" in record.puts:
+                record.found[key] = row["p"] or "" if row and row["w"] == record.commit else ""
 
-    def _found(self, commit: str, keys: list[str], snapshot: int) -> dict[str, str]:
-        """The commits whose values it has changed, as its own snapshot shows."""
-        rows = self.table.at(snapshot=snapshot).to_arrow().to_pylist()
-        ours = {str(row["id"]): row["p"] or "" for row in rows if row["w"] == commit}
-        return {key: ours.get(key, "") for key in keys}
+    def _puts(self, *puts: str) -> None:
+        self._record.puts = puts
 
     def _write(self, commit: str, keys: list[int], count: int) -> Any:
         if self.keyed:
-            return self._tells(*map(str, keys)), self.table.upsert(rows(commit, keys))
+            self._puts(*map(str, keys))
+            return self.table.upsert(rows(commit, keys))
         new = [NEW_KEYS + self.dice.randrange(1 << 40)]
-        return self._tells(*map(str, new)), self.table.append(rows(commit, new))
+        self._puts(*map(str, new))
+        return self.table.append(rows(commit, new))
 
     def _delete(self, commit: str, keys: list[int], count: int) -> Any:
-        puts = self._tells(*(f"-{key}" for key in keys))
+        self._puts(*(f"-{key}" for key in keys))
         if self.keyed and count % 2:
-            return puts, self.table.delete(rows(commit, keys).select(["id"]))
-        return puts, self.table.delete(where=_among(keys))
+            return self.table.delete(rows(commit, keys).select(["id"]))
+        return self.table.delete(where=_among(keys))
 
     def _update(self, commit: str, keys: list[int], count: int) -> Any:
-        puts = self._tells(*(f"+{key}" for key in keys))
-        return puts, self.table.update(where=_among(keys), set={"p": "w", "w": f"'{commit}'"})
+        self._puts(*(f"+{key}" for key in keys))
+        return self.table.update(where=_among(keys), set={"p": "w", "w": f"'{commit}'"})
 
     def _merge(self, commit: str, keys: list[int], count: int) -> Any:
-        puts = self._tells(*(f"~{key}" for key in keys))
+        self._puts(*(f"~{key}" for key in keys))
         merge = self.table.merge(rows(commit, keys), on=["id"]).when_matched_update({"p": "t.w", "w": "s.w"})
-        return puts, merge.when_not_matched_insert_all().execute()
+        return merge.when_not_matched_insert_all().execute()
 
     def _overwrite(self, commit: str, keys: list[int], count: int) -> Any:
-        return self._tells("*", *map(str, keys)), self.table.overwrite(rows(commit, keys))
+        self._puts("*", *map(str, keys))
+        return self.table.overwrite(rows(commit, keys))
 
     def _truncate(self, commit: str, keys: list[int], count: int) -> Any:
-        return self._tells("*"), self.table.truncate()
+        self._puts("*")
+        return self.table.truncate()
 
     def _compact(self, commit: str, keys: list[int], count: int) -> Any:
-        return self._tells(), self.table.compact(full=True)
+        return self.table.compact(full=True)
 
     def _rollback(self, commit: str, keys: list[int], count: int) -> Any:
         older = self.table.snapshots()[:-1]
         if not older:
-            return self._tells(), None
+            return None
         chosen = older[-self.dice.randint(1, min(4, len(older)))].id
-        back = values_of(self.table.at(snapshot=chosen))
-        return self._tells("*", *(f"={key}:{value}" for key, value in back.items())), self.table.rollback(
-            snapshot=chosen
-        )
+        self._record.back_to = chosen
+        return self.table.rollback(snapshot=chosen)
+
+    def _undo(self, commit: str, keys: list[int], count: int) -> Any:
+        """Take back one of the own commits, which may have ridden with those of others."""
+        own = [record for record in self.done[-5:] if record.puts]
+        if not own:
+            return None
+        meant = self.dice.choice(own)
+        self._record.undoes = meant.commit
+        return self.table.undo(meant.receipt)
+
+    def _clone(self, commit: str, keys: list[int], count: int) -> None:
+        place = f"{self.table.url}-{commit}"
+        self.table.clone(place)
+        try:
+            self._use(place, commit)
+        except (CommitConflict, RetriesExhausted, OutcomeUnknown):
+            return
+        except LakelatchError as error:
+            self.wrong.append(f"the clone {commit} fails: {error}")
+
+    def _use(self, place: str, commit: str) -> None:
+        """Write to a clone through two handles, of which the second one loses a race."""
+        first, second = (ll.open_table(place, storage_options=self.given) for _ in range(2))
+        snapshots = first.snapshots()
+        if not snapshots:
+            return
+        wanted = values_of(self.table.at(snapshot=snapshots[-1].id))
+        for number, copy in enumerate((second, first, second)):
+            name, new = f"{commit}C{number}", NEW_KEYS + number
+            (copy.upsert if self.keyed else copy.append)(rows(name, [new]))
+            wanted[str(new)] = name
+        left = values_of(first)
+        if left != wanted:
+            more, less = sorted(left.items() - wanted.items()), sorted(wanted.items() - left.items())
+            self.wrong.append(f"the clone {commit} has {more}, which nobody wrote there, and not {less}")
 
 
 def _among(keys: list[int]) -> str:
@@ -153,23 +213,27 @@ def rows(commit: str, keys: list[int]) -> pa.Table:
     return pa.table({"id": keys, "w": [commit] * len(keys), "p": [None] * len(keys)}, SCHEMA)
 
 
+def value_of(row: dict[str, Any]) -> str:
+    return f"{row['w']}_{row['p']}" if row["p"] else row["w"]
+
+
 def values_of(table: ll.Table) -> dict[str, str]:
     """The values by key; a key that is there twice has a value that no commit wrote."""
     found: dict[str, str] = {}
     for row in table.to_arrow().to_pylist():
         key = str(row["id"])
-        value = f"{row['w']}_{row['p']}" if row["p"] else row["w"]
+        value = value_of(row)
         found[key] = f"{found[key]} and {value}" if key in found else value
     return found
 
 
 def work(
     url: str, given: dict[str, Any], name: str, most: int, seconds: float, keyed: bool, seed: int, bug: str
-) -> list[Record]:
+) -> tuple[list[Record], list[str]]:
     """One process, with a planted bug if one is named."""
-    with next((m.planted() for m in KEYS_MUTANTS if m.name == bug), nullcontext()):
+    with next((m.planted() for m in (*OF_KEYS, *UNDOS, *CLONES) if m.name == bug), nullcontext()):
         table = ll.open_table(url, storage_options=given)
-        return Job(table, name, keyed, random.Random(f"{seed} {name}")).run(most, seconds)
+        return Job(table, name, keyed, random.Random(f"{seed} {name}"), given).run(most, seconds)
 
 
 @dataclass(frozen=True)
@@ -201,9 +265,31 @@ def history(
         running = [
             pool.submit(work, url, given, f"{chr(65 + n)}x", most, seconds, keyed, seed, bug) for n in range(processes)
         ]
-        records = sorted((r for job in running for r in job.result()), key=lambda r: r.began)
-    after = closest_before({r.commit: (r.began, r.ended) for r in records})
-    ops = [Op(r.commit, r.puts, after[r.commit], r.found) for r in records]
+        ended = [job.result() for job in running]
+    records = sorted((r for done, _ in ended for r in done), key=lambda r: (r.snapshot, r.began))
+    wrong = [line for _, lines in ended for line in lines] + [str(finding) for finding in table.verify()]
     left = values_of(ll.open_table(url, storage_options=given))
-    findings = [str(finding) for finding in table.verify()]
-    return History(len(ops), contradiction(ops, left) or "; ".join(findings))
+    return History(len(records), "; ".join(wrong) or contradiction(ops_of(records), left))
+
+
+def ops_of(records: list[Record]) -> list[Op]:
+    """The commits, in the order of their snapshots. What a snapshot shows, shows the last one in it."""
+    after = closest_before({r.commit: (r.began, r.ended) for r in records})
+    last = {r.snapshot: place for place, r in enumerate(records)}
+
+    def place_of(back_to: int) -> int:
+        return max((place for snapshot, place in last.items() if snapshot <= back_to), default=-2)
+
+    kept = kept_by([(r.commit, r.undoes, place_of(r.back_to) if r.back_to else -1) for r in records])
+    return [
+        Op(
+            r.commit,
+            r.puts,
+            after[r.commit],
+            r.found,
+            r.undoes,
+            kept[place] if r.back_to else None,
+            r.shows if last[r.snapshot] == place else {},
+        )
+        for place, r in enumerate(records)
+    ]

@@ -51,10 +51,16 @@ def test_some_serial_order_explains_what_processes_did_on_s3(seed: int, s3_host:
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_a_planted_bug_shows_within_a_minute(tmp_path: Path) -> None:
-    bug = "an older job under a change of rows"
-    found = history(
-        str(tmp_path / "t"), {}, {"bucket": "1"}, keyed=True, processes=8, most=10**6, seconds=60.0, bug=bug
-    )
-    tell(f"histories with a planted bug: {found}")
-    assert found.wrong.startswith("no serial order of ")
+@pytest.mark.parametrize(
+    ("bug", "kind"),
+    [
+        ("an older job under a change of rows", "fixed buckets"),
+        ("an undo takes the whole snapshot back", "appends that ride"),
+        ("a clone carries the intents of its source", "appends that ride"),
+    ],
+)
+def test_a_planted_bug_shows_within_a_minute(bug: str, kind: str, tmp_path: Path) -> None:
+    keyed, options = TABLES[kind]
+    found = history(str(tmp_path / "t"), {}, options, keyed=keyed, processes=8, most=10**6, seconds=60.0, bug=bug)
+    tell(f"histories with a planted bug, {bug}: {found}")
+    assert found.wrong.startswith(("no serial order of ", "the clone "))

@@ -18,9 +18,9 @@ from typing import Any
 import pyarrow as pa
 
 import lakelatch as ll
+from lakelatch.lab.serial import closest_before, no_order
 
-from .contended import BesideCompactors
-from .serial import Commit, Times, ended_before, no_order
+from .contended import BesideCompactors, Commit, Times
 
 KEYS = 1000
 SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), ("writer", pa.string()), ("number", pa.int32())])
@@ -148,7 +148,7 @@ def contradictions(last: dict[int, Commit], times: Times) -> list[str]:
     found += [
         f"key {key} names {commit}, which is not acknowledged" for key, commit in last.items() if commit not in times
     ]
-    before = ended_before(times)
+    before = {commit: set(others) for commit, others in closest_before(times).items()}
     for commit in times:
         for key in keys_of(*commit):
             if last.get(key) in times and last[key] != commit:

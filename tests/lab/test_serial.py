@@ -9,9 +9,12 @@ from itertools import permutations
 
 import pytest
 
+from lakelatch.lab.contradictions import contradiction
 from lakelatch.lab.histories import run_history
+from lakelatch.lab.mutants_of_clones import CLONES
 from lakelatch.lab.mutants_of_keys import KEYS
-from lakelatch.lab.serial import Op, Undecided, closest_before, contradiction, order_of
+from lakelatch.lab.serial import Op, State, Undecided, closest_before, kept_by, order_of
+from lakelatch.lab.undoers import UNDOS
 
 SEEDS = 2_000 if os.environ.get("LAKELATCH_NIGHTLY") else 40
 
@@ -50,8 +53,70 @@ def test_a_change_of_a_key_that_is_not_there_changes_nothing() -> None:
 
 
 def test_a_rollback_brings_values_back() -> None:
-    history = ops(("A", "1"), ("B", "1", "A"), ("R", "* =1:A", "A B"))
+    history = [*ops(("A", "1"), ("B", "1 2", "A")), Op("R", (), frozenset("AB"), keeps=frozenset("A"))]
     assert order_of(history, {"1": "A"}) == ("A", "B", "R")
+    assert order_of(history, {"1": "A", "2": "B"}) is None
+    later = Op("C", ("2",), frozenset("R"))
+    assert order_of([*history, later], {"1": "A", "2": "C"}) == ("A", "B", "R", "C")
+
+
+def test_an_undo_takes_one_commit_back_and_leaves_the_others() -> None:
+    history = [*ops(("A", "1"), ("M", "+1 2", "A"), ("B", "3", "A")), Op("U", (), frozenset("M"), undoes="M")]
+    assert order_of(history, {"1": "A", "3": "B"}) is not None
+    assert order_of(history, {"1": "A"}) is None, "what rode with it is gone"
+    assert order_of(history, {"1": "M_A", "3": "B"}) is None
+    over = [*ops(("A", "1"), ("D", "* 2", "A"), ("B", "2", "D")), Op("U", (), frozenset("DB"), undoes="D")]
+    assert order_of(over, {"1": "A", "2": "B"}) == ("A", "D", "B", "U")
+    assert order_of(over, {"2": "B"}) is None
+    told = contradiction(over, {"2": "B"})
+    assert [line.strip() for line in told.splitlines()] == [
+        "no serial order of 3 commits leaves no rows:",
+        "A: 1",
+        "D: *, after A",
+        "U: undo of D, after D",
+    ]
+
+
+def test_what_counts_after_each_commit() -> None:
+    """C takes A back; R goes back to the snapshot of B, and E to the empty table."""
+    done = [("A", "", -1), ("B", "", -1), ("C", "A", -1), ("R", "", 1), ("E", "", -2)]
+    assert [" ".join(sorted(kept)) for kept in kept_by(done)] == ["A", "A B", "B C", "A B", ""]
+
+
+def test_a_long_history_is_judged_by_the_order_of_its_snapshots() -> None:
+    """Each commit comes as much earlier as its snapshot shows: 400 jobs at once, whose older rows land later."""
+    dice, history, number = random.Random(3), list[Op](), dict[str, int]()
+    newest: dict[str, str] = {}
+    for n in range(400):
+        name, keys = f"A{n}", dice.sample("123", dice.choice((1, 2)))
+        number[name] = n - dice.choice((0, 0, 5))
+        newest |= {key: name for key in keys if number[name] >= number.get(newest.get(key, ""), 0)}
+        history.append(Op(name, tuple(keys), shows=dict(newest)))
+    assert len(order_of(history, newest) or ()) == 400
+
+
+def test_a_contradiction_in_a_long_history_is_found_near_the_commit_that_has_no_place() -> None:
+    """All at once, so that there are very many orders; M and N have both changed what one commit wrote."""
+    before = [Op(f"A{n}", ("1", f"{n % 3 + 2}"), shows={"1": f"A{n}"}) for n in range(150)]
+    lost = [
+        Op("M", ("+1",), found={"1": "A149"}, shows={"1": "M_A149"}),
+        Op("N", ("+1",), found={"1": "A149"}, shows={"1": "N_A149"}),
+    ]
+    later = [Op(f"B{n}", ("1", f"{n % 3 + 2}"), shows={"1": f"B{n}"}) for n in range(150)]
+    left = {"1": "B149", "2": "B147", "3": "B148", "4": "B149"}
+    told = contradiction([*before, *lost, *later], left)
+    assert [line.strip() for line in told.splitlines()] == [
+        "no serial order of 4 commits leaves 1 = N_A149:",
+        "earlier: =1:A147",
+        "A149: 1",
+        "M: +1, found key 1 of A149",
+        "N: +1, found key 1 of A149",
+    ]
+
+
+def test_a_deletion_that_explains_what_is_missing_stays_in_what_is_told() -> None:
+    told = contradiction(ops(("D", "-1"), ("A", "1", "D")), {})
+    assert [line.strip() for line in told.splitlines()[1:]] == ["D: -1", "A: 1, after D"]
 
 
 def test_the_search_finds_what_trying_all_orders_finds() -> None:
@@ -67,10 +132,10 @@ def test_the_search_finds_what_trying_all_orders_finds() -> None:
         outcomes = []
         for order in permutations(history):
             if all(o.after <= {p.commit for p in order[:n]} for n, o in enumerate(order)):
-                state: dict[str, str] = {}
+                state = State()
                 for o in order:
-                    state = o.on(state) or {}
-                outcomes.append(state)
+                    state = o.on(state) or State()
+                outcomes.append(state.values)
         values = dice.choice(outcomes) if dice.random() < 0.5 else {"1": dice.choice("ABCD"), "2": dice.choice("ABCD")}
         possible = values in outcomes
         assert (order_of(history, values) is not None) == possible == (not contradiction(history, values))
@@ -101,16 +166,28 @@ def test_only_the_latest_commits_that_had_ended_count() -> None:
 def test_seeded_histories_have_a_serial_order() -> None:
     runs = [run_history(seed) for seed in range(SEEDS)]
     assert [f"seed {run.seed}: {run.wrong}" for run in runs if run.wrong] == []
-    assert sum(run.undecided for run in runs) <= SEEDS // 100
+    assert [run.seed for run in runs if run.undecided] == []
     assert sum(run.commits for run in runs) > 5 * SEEDS
 
 
-@pytest.mark.parametrize("name", ["an older job under a change of rows", "removed rows come back"])
+PLANTED = {
+    "an older job under a change of rows": 0,
+    "removed rows come back": 0,
+    "an undo takes back whoever rode with its commit": 60,
+    "an undo takes the whole snapshot back": 150,
+    "a clone carries the intents of its source": 99,
+    "a clone is recovered from its source's journal": 150,
+}
+"""Bugs, each with the first seed that is tried: a bug that needs riders shows in one seed of a hundred."""
+
+
+@pytest.mark.parametrize("name", PLANTED)
 def test_a_planted_bug_shows_in_a_seeded_history(name: str) -> None:
-    (mutant,) = (m for m in KEYS if m.name == name)
+    (mutant,) = (m for m in (*KEYS, *UNDOS, *CLONES) if m.name == name)
     with mutant.planted():
-        wrong = next((run.wrong for run in map(run_history, range(400)) if run.wrong), "")
-    assert wrong.startswith("no serial order of ")
+        runs = map(run_history, range(PLANTED[name], PLANTED[name] + 400))
+        wrong = next((run.wrong for run in runs if run.wrong), "")
+    assert wrong.startswith("no serial order of ") or "which nobody brought there" in wrong
 
 
 def test_a_seed_replays() -> None:
