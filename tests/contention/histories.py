@@ -43,6 +43,8 @@ KINDS = {
     "clone": 0.3,
 }
 """What a job does, and how often."""
+WITHOUT_KEYS = KINDS | {"write": 50, "undo": 8, "clone": 2}
+"""The same for a table whose appends may ride with each other: they do so only while many append."""
 
 
 @dataclass
@@ -95,7 +97,8 @@ class Job:
         return self.done, self.wrong
 
     def _once(self, commit: str, count: int) -> None:
-        (kind,) = self.dice.choices(list(KINDS), list(KINDS.values()))
+        kinds = KINDS if self.keyed else WITHOUT_KEYS
+        (kind,) = self.dice.choices(list(kinds), list(kinds.values()))
         keys = sorted(self.dice.sample(KEYS, self.dice.choice((1, 1, 2))))
         record = self._record = Record(commit, began=time.monotonic())
         try:
@@ -170,18 +173,19 @@ class Job:
         return self.table.rollback(snapshot=chosen)
 
     def _undo(self, commit: str, keys: list[int], count: int) -> Any:
-        """Take back one of the own commits, which may have ridden with those of others."""
-        own = [record for record in self.done[-5:] if record.puts]
+        """Take back one of the own commits, if there is one then one that has ridden with those of others."""
+        own = [record for record in self.done[-8:] if record.puts]
         if not own:
             return None
-        meant = self.dice.choice(own)
+        rode = [record for record in own if record.receipt.riders or record.receipt.leader]
+        meant = self.dice.choice(rode or own)
         self._record.undoes = meant.commit
         return self.table.undo(meant.receipt)
 
     def _clone(self, commit: str, keys: list[int], count: int) -> None:
         place = f"{self.table.url}-{commit}"
-        self.table.clone(place)
         try:
+            self.table.clone(place)
             self._use(place, commit)
         except (CommitConflict, RetriesExhausted, OutcomeUnknown):
             return
