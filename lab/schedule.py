@@ -79,6 +79,7 @@ class Simulation:
             uniform=self._dice.uniform,
             schema=self._schema,
             sends=3,
+            time_passes=True,
         )
         self.stages.append(stage)
         self._at(at_s, lambda: self._resume(number, None))

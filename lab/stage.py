@@ -208,6 +208,7 @@ class Stage:
         fixed_jitter: every wait has its maximal length, because the explorer makes no random choices.
         beside: a journal beside the table, from which commits can be recovered.
         first_schema: the bytes of schema 0 when this actor opened the table; None if they do not matter.
+        time_passes: waits take (virtual) time. The explorer tries every order of requests instead.
         while_others_play: entered when it hands over control, and left when it goes on.
     """
 
@@ -225,6 +226,7 @@ class Stage:
     batch: Batch = field(default_factory=Batch)
     beside: ObjectJournal | None = None
     first_schema: bytes | None = None
+    time_passes: bool = False
     while_others_play: Callable[[], AbstractContextManager[Any]] = nullcontext
     _ids: int = 0
 
@@ -236,6 +238,7 @@ class Stage:
             new_uuid=self._new_uuid,
             uniform=self.uniform,
             executor=self._executor,
+            time_passes=self.time_passes,
         )
         self.store = SimulatedStore(self.wire, self.around, self.sends)
         PROBED.remember(self.store.url)

@@ -42,6 +42,7 @@ from ..identities.memory import name_of
 from ..identities.recall import recall
 from ..intents import shelf
 from ..intents.carried import carried_by
+from ..intents.tickets import waiting
 from ..intents.window import Window
 from ..journal.lines import BoundJournal, Journal, MemoryJournal, address_of
 from ..outcome.carrier import carrier_of
@@ -124,14 +125,12 @@ class Committer:
             error.sent = False
             raise
         getattr(self.store, "warm_up", _nothing)()
-        turns_s, rides = self._knows.crowd.turns_s(self._around.monotonic_s()), may_ride(request, self.schema)
-        if turns_s > 0 and not rides:  # who rides need not wait for a turn of its own
-            self._around.sleep(self._around.uniform(0, turns_s))
-        began = self._around.monotonic_s()
+        began, rides = self._around.monotonic_s(), may_ride(request, self.schema)
+        crowded = self._knows.crowd.is_near(began)
         name = str(self._around.new_uuid())
         with self._watch("commit", name, request) as seen:
             metered = MeteredStore(self.store, seen.heard)
-            run = self._run(request, name, metered, rides=rides, crowded=turns_s > 0)
+            run = self._run(request, name, metered, rides=rides, crowded=crowded)
             driver = self._driver(run, name, self.journal, seen)
             with self._answering(driver):
                 outcome = self._followed(driver.commit(), run.timeline, run.landed)
@@ -139,7 +138,7 @@ class Committer:
                 seen.ended(outcome, driver.state.attempt)
                 self._learn(run, outcome)
                 others, crowd = max(run.others_met, run.group.company), self._knows.crowd
-                looks = rides and not others and crowd.may_be_unseen(began, self._around.monotonic_s())
+                looks = not others and crowd.may_be_unseen(began, self._around.monotonic_s(), rides=rides)
                 crowd.observe(others, driver.attempt_s, self._around.monotonic_s(), driver.lasted_s)
                 answer = self._answer(driver, outcome, driver.state.attempt, metered, elapsed_ms)
         if isinstance(answer, LakelatchError):
@@ -147,17 +146,17 @@ class Committer:
         if not answer.replayed:
             self._upkeep.due()
         if looks:
-            self._aside.submit(self._look_for_others, driver.attempt_s)
+            self._aside.submit(self._look_for_others, driver.attempt_s, rides)
         return answer
 
-    def _look_for_others(self, attempt_s: float) -> None:
-        """After the commit of a writer that commits again and again and always wins: does anybody ask to be carried?
+    def _look_for_others(self, attempt_s: float, rides: bool) -> None:
+        """After the commit of a writer that commits again and again and always wins: does anybody wait, or ask to be carried?
 
         It would not find out otherwise, because its commits take fewer requests in sequence than theirs.
         """
-        base = self._knows.newest.get()
+        base, timeline = self._knows.newest.get(), self._timeline(self.store)
         if base is not None and base.snapshot is not None:
-            asking = shelf.asking(self._timeline(self.store), base.snapshot, self._around.wall_ms)
+            asking = shelf.asking(timeline, base.snapshot, self._around.wall_ms) if rides else waiting(timeline)
             self._knows.crowd.observe(asking, attempt_s, self._around.monotonic_s())
 
     def finish(self, rider: Rider) -> Resolution:
@@ -364,6 +363,12 @@ class Committer:
             attempt_s: seconds that an attempt takes on this store.
         """
         self._knows.crowd.observe(others, attempt_s, self._around.monotonic_s())
+
+    def does_its_share(self) -> bool:
+        """Whether this writer should do work that any of those who commit at the same time could do, and one of them has to."""
+        crowd = self._knows.crowd
+        others = crowd.size if crowd.is_near(self._around.monotonic_s()) else 0.0
+        return self._around.uniform(0.0, 1.0) * (1.0 + others) <= 1.0
 
     def settle(self) -> None:
         """Wait for hint writes, clean-up and upkeep of commits that have already returned."""

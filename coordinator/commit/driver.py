@@ -17,6 +17,7 @@ from functools import partial
 from typing import TypeAlias
 
 from ...core.typed import assert_never
+from ..intents.tickets import Ticket
 from ..journal.lines import BoundJournal
 from ..protocol import effects as do
 from ..protocol import events as ev
@@ -34,6 +35,10 @@ from .time_budget import TimeBudget
 Upload: TypeAlias = do.UploadData | do.WriteManifests | do.WriteBaseList | do.WriteDeltaList
 UPLOADS = (do.UploadData, do.WriteManifests, do.WriteBaseList, do.WriteDeltaList)
 _UPLOADED = dict(zip(UPLOADS, ("the data files", "the manifests", "the base list", "the delta list"), strict=True))
+QUEUES_AFTER = 2
+"""Who has lost so many races takes a ticket."""
+LOOKS = 6
+"""How often it looks who is ahead of it, at most."""
 _SPENT = "the time budget of the commit is spent"
 
 
@@ -60,6 +65,7 @@ class Driver:
     _began: float = field(init=False)
     _attempt_began: float = field(init=False)
     _asked_at: float = field(init=False)
+    _ticket: Ticket | None = None
 
     @property
     def asked(self) -> ev.CommitRequested:
@@ -75,8 +81,14 @@ class Driver:
         )
 
     def commit(self) -> Outcome:
-        """Run the commit to its outcome."""
-        return self._until_concluded(self.asked)
+        """Run the commit to its outcome. Where others commit, it waits for its turn first, unless it rides."""
+        try:
+            if self.run.group.crowded and not self.run.group.allowed and self.run.around.time_passes:
+                self._wait_for_turn(self.run.knows.crowd.attempt_s)
+            return self._until_concluded(self.asked)
+        finally:
+            if self._ticket is not None:
+                self.aside.submit(self._ticket.give_back)
 
     def finish(self, rider: Rider) -> Outcome:
         """Publish the next snapshot with a commit whose writer is gone, or lose it, until nobody can carry it any more."""
@@ -224,11 +236,37 @@ class Driver:
             return ev.BudgetSpent(f"lost the race to {self.run.others_met} other writers; {spent}")
         if self.run.group.allowed:
             wait_ms = 0  # it asks the next winner to carry it instead of waiting for its turn
-        self.run.around.sleep(wait_ms / 1000)
+        elif (self._ticket is not None or effect.attempt >= QUEUES_AFTER) and self.run.around.time_passes:
+            wait_ms = self._wait_for_turn(self.attempt_s)
+        else:
+            self.run.around.sleep(wait_ms / 1000)
         self._attempt_began = self.run.around.monotonic_s()
         if not self.run.group.met_carrier:
             self._asked_at = self._attempt_began
         return ev.RetryGranted(wait_ms)
+
+    def _wait_for_turn(self, turn_s: float) -> int:
+        """Let those go first that came before. Looks again half of the way: turns may be shorter.
+
+        Args:
+            turn_s: how long a turn is, as far as it is known.
+
+        Returns:
+            how long it waited, in milliseconds.
+        """
+        self._ticket = self._ticket or Ticket(self.run.timeline, self.run.group.commit)
+        around, began_s, before, pause_s = self.run.around, self.run.around.monotonic_s(), 0, 0.0
+        for _ in range(LOOKS):
+            with self.budget.preparing():
+                ahead = self._ticket.ahead(self.run.newest_seen_id)
+            if ahead < before:
+                turn_s = min(turn_s, pause_s / (before - ahead))
+            pause_s = min(turn_s * max(0.7, ahead / 2), self.policy.max_wait_ms / 1000) if ahead else 0.0
+            around.sleep(pause_s)
+            before = ahead
+            if ahead <= 1:
+                break
+        return int((around.monotonic_s() - began_s) * 1000)
 
     def _finish(self, effects: tuple[Effect, ...]) -> None:
         """Write the hint and clean up, after the caller has its answer."""

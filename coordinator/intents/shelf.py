@@ -26,7 +26,8 @@ from .carried import carried_by
 from .intent import IDS, Intent, Leader, parse_intent, parse_name
 
 FOLDER = "lakelatch/intents/"
-KEY = re.compile(rf"^(?:{BRANCH_DIR}/branch-(?P<branch>[^/]+)/)?{FOLDER}intent-[^/]+\.json$")
+KEY = re.compile(rf"^(?:{BRANCH_DIR}/branch-(?P<branch>[^/]+)/)?{FOLDER}(?:intent-[^/]+\.json|ticket-[^/]+)$")
+"""Intents, and tickets, which are orphans once they are old."""
 STALE_AFTER_MS = 3_600_000
 """An intent that is older than this belongs to a writer that has died. No leader carries it, because the orphan cleaner of
 another engine, which does not know of intents, may have deleted its files. Its resolver looks whether they are there."""
@@ -63,6 +64,15 @@ def register(timeline: Timeline, intent: Intent) -> str | None:
             assert_never(other)
 
 
+def glance(timeline: Timeline) -> tuple[ObjectInfo, ...]:
+    """What is in the folder, as far as the store tells at once: whoever misses a file carries nobody, or goes first; no harm."""
+    store = timeline.store
+    try:
+        return tuple(getattr(store, "glance", store.list)(folder_of(timeline.paths)))
+    except LakelatchError:
+        return ()
+
+
 def waiting(timeline: Timeline, leader: Leader, wall_ms: int) -> tuple[ObjectInfo, ...]:
     """The files of the intents whose names fit a leader's base, and whose commits are not in it, in the order of their names. A
     store that fails shows none.
@@ -70,10 +80,8 @@ def waiting(timeline: Timeline, leader: Leader, wall_ms: int) -> tuple[ObjectInf
     Args:
         wall_ms: the time now, in milliseconds since 1970.
     """
-    store = timeline.store
-    glance = getattr(store, "glance", store.list)  # whoever misses an intent carries nobody, or leads at once: no harm
+    found = [info for info in glance(timeline) if _may_ride(info, leader, wall_ms)]
     try:
-        found = [i for i in glance(folder_of(timeline.paths)) if _may_ride(i, leader, wall_ms)]
         landed = {
             one.commit for one in carried_by(leader.base)
         }  # they have their answer, and will remove their intents

@@ -4,7 +4,8 @@ Owns: `compact_written`, `compact_buckets`, `show_restored`. Must not know: how 
 decision 41.
 
 Invariants: The write is committed before this begins, and nothing that happens here can fail it. The compaction is a snapshot of
-its own. Buckets that nobody wrote to are left alone. If nothing is due, nothing is read that the commit has not read.
+its own. Buckets that nobody wrote to are left alone. If nothing is due, nothing is read that the commit has not read. Of many
+writers that commit at the same time, one compacts what can wait.
 """
 
 from __future__ import annotations
@@ -57,6 +58,8 @@ def compact_written(
         snapshot, found = known
         due = [bucket for bucket in touched if is_due(schema, found, bucket)]
         urgent = due if _hides_rows(schema) else [b for b in due if found.run_count(b) > stop_trigger(schema.options)]
+        if not committer.does_its_share():
+            due = urgent
         done = compact_buckets(committer, timeline, snapshot, due, rewritten) if due else None
         for _ in range(_ROUNDS - 1):
             latest = timeline.latest() if done is not None and done.given_up and urgent else None

@@ -45,6 +45,16 @@ def test_a_hundred_writers_all_get_their_turn() -> None:
     assert forecast.p99_ms <= STARVED * forecast.p50_ms
 
 
+@pytest.mark.parametrize(("writers", "commits"), [(8, 25), (32, 5)])
+def test_nobody_waits_much_longer_than_the_others(writers: int, commits: int) -> None:
+    """Without riding, each commit needs a turn of its own. Who came first goes first, so that nobody wins again and again."""
+    forecast = simulate(writers, commits=commits, latency_ms=20.0)
+    assert forecast.committed == writers * commits
+    assert forecast.slowest_ms <= 3 * forecast.p50_ms
+    assert forecast.retries_per_commit <= 1.1
+    assert forecast.requests_per_commit <= 30
+
+
 def test_concurrent_requests_take_the_time_of_the_longest() -> None:
     """architecture §3: the loser of a race looks for the latest snapshot and requests the next two concurrently: one round
     trip."""

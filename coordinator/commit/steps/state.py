@@ -156,6 +156,12 @@ class RunState:
         """The number of different committers that won a race against this commit."""
         return len({committer_of(winner) for winner in self.lost})
 
+    @property
+    def newest_seen_id(self) -> int:
+        """The newest snapshot that this commit has built on, or knew before; 0 for none."""
+        base = self.attempt.base if self.attempt is not None else self.warm
+        return base.id if base is not None else 0
+
     def _is_fresh(self, base: Base) -> bool:
         return base.is_fresh(self.around.now_ms, self.schema.options.get(opt.SNAPSHOT_TIME_RETAINED))
 

@@ -596,8 +596,8 @@ EXPECTED: dict[Callable[[World], str], str] = {
         "put data, 3 put list, put manifest"
     ),
     append_that_lost_twice: (
-        "3 create snapshot, delete list, get LATEST, 4 get list, get schema, 7 get snapshot, 2 list snapshots, put "
-        "LATEST, put data, 4 put list, put manifest"
+        "3 create snapshot, delete intent, delete list, get LATEST, 4 get list, get schema, 7 get snapshot, "
+        "list intent, 2 list snapshots, put LATEST, put data, put intent, 4 put list, put manifest"
     ),
     append_whose_answer_was_lost: "create snapshot, get schema, 2 get snapshot, put LATEST, put data, 2 put list, put manifest",
     append_whose_send_was_lost: "2 create snapshot, get schema, 2 get snapshot, put LATEST, put data, 2 put list, put manifest",
@@ -646,11 +646,11 @@ EXPECTED: dict[Callable[[World], str], str] = {
         "put LATEST, put data, put index manifest, 2 put list, put manifest"
     ),
     compact: (
-        "create snapshot, 5 get data, 2 get list, 5 get manifest, get schema, 2 get snapshot, list schemas, "
+        "create snapshot, 5 get data, 2 get list, 5 get manifest, get schema, 2 get snapshot, list intent, list schemas, "
         "list snapshots, put LATEST, put data, 2 put list, put manifest"
     ),
     append_that_merges_manifests: (
-        "create snapshot, 3 get manifest, get schema, get snapshot, put LATEST, put data, 2 put list, 2 put manifest"
+        "create snapshot, 3 get manifest, get schema, get snapshot, list intent, put LATEST, put data, 2 put list, 2 put manifest"
     ),
     rollback: (
         "create snapshot, 2 create tags, 4 get EARLIEST, 6 get list, 16 get manifest, get schema, 8 get snapshot, "

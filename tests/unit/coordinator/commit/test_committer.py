@@ -406,13 +406,53 @@ def test_a_replay_and_a_failure_make_the_next_commit_look() -> None:
     assert world.append("a3").attempts == 1, "the base that it knew is forgotten"
 
 
-def test_a_crowd_that_was_met_gets_its_turns_first() -> None:
+def tickets(world: World) -> list[str]:
+    return [info.key for info in world.inner.list("lakelatch/intents/")]
+
+
+def test_who_met_others_lets_those_go_first_that_wait() -> None:
     world = World()
     world.append("a1")
+    world.inner.put("lakelatch/intents/ticket-0-another", b"")
     world.slept.clear()
-    world.mine.meet(3, 0.5)
     world.append("a2")
-    assert world.slept == [4 * 3 * 0.5]
+    assert world.slept == [], "it has met nobody, and so does not look"
+    world.mine.meet(3, 0.5)
+    world.append("a3")
+    assert world.slept == [pytest.approx(0.7 * 0.5)]
+    assert tickets(world) == ["lakelatch/intents/ticket-0-another"], "its own is gone"
+    world.inner.delete_many(tickets(world))
+    world.slept.clear()
+    world.append("a4")
+    assert world.slept == [0.0], "nobody waits, whatever it has met"
+
+
+def test_a_ticket_is_given_back_however_the_commit_ends() -> None:
+    world = World()
+    world.append("a1")
+    world.mine.meet(3, 0.5)
+    failed(world, CommitConflict, world.request(of=LayoutDecision))
+    assert tickets(world) == []
+
+
+def test_who_loses_again_takes_a_ticket() -> None:
+    world = World()
+    world.append("a1")
+    seen: list[list[str]] = []
+
+    def another() -> None:
+        seen.append(tickets(world))
+        world.append(f"a{len(seen) + 1}", by=world.other)
+        world.inner.before = [another] if len(seen) < 3 else []
+
+    world.inner.before = [another]
+    assert world.append("a5").attempts == 4
+    assert [len(names) for names in seen] == [0, 0, 1]
+    assert seen[2][0].startswith("lakelatch/intents/ticket-2-"), "since snapshot 2"
+    assert tickets(world) == []
+
+
+def test_who_may_ride_takes_no_ticket() -> None:
     rider = World(partitioned=False, commit__group="auto")
     rider.append("a1")
     rider.slept.clear()

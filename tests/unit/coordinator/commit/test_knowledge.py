@@ -50,7 +50,7 @@ def test_a_committer_begins_with_its_own_schema_and_a_name() -> None:
     assert knows.schemas == {0: SCHEMA}
     assert len(knows.writer_id.get()) == 16
     assert knows.writer_id.get() == knows.writer_id.get() != Knowledge(MACHINE, SCHEMA).writer_id.get()
-    assert knows.crowd.turns_s(0.0) == 0.0
+    assert not knows.crowd.is_near(0.0)
 
 
 # ---------------------------------------------------------------------------------------------------- the newest schema

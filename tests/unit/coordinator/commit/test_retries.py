@@ -83,23 +83,20 @@ def test_the_policy_comes_from_the_tables_options() -> None:
     assert policy == RetryPolicy(max_retries=3, timeout_ms=4000, min_wait_ms=5, max_wait_ms=6)
 
 
-def test_a_winner_leaves_each_other_writer_its_turns() -> None:
+def test_others_that_were_met_are_near_for_a_while() -> None:
     crowd = Crowd()
     assert crowd == Crowd(size=0.0, attempt_s=0.0, met_at_s=0.0), "no other writer was met yet"
-    assert crowd.turns_s(0.0) == 0.0
+    assert not crowd.is_near(0.0)
     crowd.observe(others=3, attempt_s=0.5, now_s=100.0)
-    assert crowd.turns_s(100.0) == crowd.turns_s(110.0) == 4 * 3 * 0.5
-    assert crowd.turns_s(110.01) == 0.0, "who was not met for ten seconds is gone"
+    assert crowd.is_near(100.0) and crowd.is_near(110.0)
+    assert not crowd.is_near(110.01), "who was not met for ten seconds is gone"
 
 
 @pytest.mark.parametrize(("lasted_s", "kept_s"), [(0.0, 0.5), (0.25, 0.5), (2.0, 2.0)])
-def test_who_was_carried_knows_how_long_the_others_take_and_leaves_turns_of_an_attempt(
-    lasted_s: float, kept_s: float
-) -> None:
+def test_who_was_carried_knows_how_long_the_others_take(lasted_s: float, kept_s: float) -> None:
     crowd = Crowd()
     crowd.observe(others=3, attempt_s=0.5, now_s=100.0, lasted_s=lasted_s)
-    assert crowd.lasted_s == kept_s
-    assert crowd.turns_s(100.0) == 4 * 3 * 0.5
+    assert (crowd.lasted_s, crowd.attempt_s) == (kept_s, 0.5)
 
 
 def test_a_crowd_is_forgotten_commit_by_commit() -> None:
@@ -107,22 +104,21 @@ def test_a_crowd_is_forgotten_commit_by_commit() -> None:
     crowd = Crowd()
     crowd.observe(others=2, attempt_s=1.0, now_s=0.0)
     crowd.observe(others=1, attempt_s=0.5, now_s=9.0)
-    assert crowd.turns_s(19.0) == 4 * 2 * 0.5, "met again at 9 s, with the turns of the latest attempt"
-    crowd.observe(others=0, attempt_s=0.5, now_s=9.0)
-    assert crowd.turns_s(9.0) == pytest.approx(4 * 1.4 * 0.5)
-    for size in (0.98, 0.686):
+    assert crowd.is_near(19.0), "met again at 9 s"
+    assert (crowd.size, crowd.attempt_s) == (2.0, 0.5), "with the attempt of the latest"
+    for size in (1.4, 0.98, 0.686):
         crowd.observe(others=0, attempt_s=0.5, now_s=9.0)
-        assert crowd.turns_s(9.0) == pytest.approx(4 * size * 0.5)
+        assert crowd.size == pytest.approx(size) and crowd.is_near(9.0)
     crowd.observe(others=0, attempt_s=0.5, now_s=9.0)
-    assert crowd.turns_s(9.0) == 0.0, "less than half of one counts as none"
+    assert not crowd.is_near(9.0), "less than half of one counts as none"
 
 
 def test_half_of_one_still_counts() -> None:
-    assert Crowd(size=0.5, attempt_s=1.0, met_at_s=0.0).turns_s(0.0) == 2.0
+    assert Crowd(size=0.5, attempt_s=1.0, met_at_s=0.0).is_near(0.0)
 
 
 def test_a_writer_that_met_others_leaves_them_their_turns() -> None:
-    """Decision 6: the next commit begins as much later as the others need, by the length of the lost attempts."""
+    """Its next commit lets those go first who wait, each for an attempt's time."""
     a_row = pa.table({"v": pa.array([1], pa.int64())})
     store, clock, slept = MemoryStore(f"memory://turns-{next(COUNTER)}/t"), [100.0], list[float]()
     made = new_schema(from_arrow_schema(a_row.schema), options={"commit.min-retry-wait": "1 ms"})
@@ -143,16 +139,12 @@ def test_a_writer_that_met_others_leaves_them_their_turns() -> None:
     writer._committer = Committer(store, writer.paths, made, around=around)
     store.put_if_absent = overtaken  # type: ignore[method-assign]
     assert writer.append(a_row).attempts == 3
-    assert slept == [0.001, 0.002], "before each new attempt, as the policy says; not at all before the first"
+    assert slept == [0.001, 0.0], "as the policy says; nobody else waits; and not at all before the first attempt"
     crowd = writer.committer._knows.crowd
     assert (crowd.size, crowd.met_at_s) == (2.0, clock[0])
     assert crowd.attempt_s == 0.0, "of the last attempt"
     crowd.attempt_s = 0.5
     slept.clear()
+    store.put("lakelatch/intents/ticket-1-another", b"")
     writer.append(a_row)
-    assert slept[0] == crowd_turns(2, 0.5)
-
-
-def crowd_turns(others: int, attempt_s: float) -> float:
-    """Four turns for each of them, as the page of decision 6 says."""
-    return 4 * others * attempt_s
+    assert slept == [pytest.approx(0.7 * 0.5)]

@@ -1,0 +1,89 @@
+"""Tickets: commits that wait for the table say so, and let those go first that came before them.
+
+Owns: `Ticket`: taking one, how many are ahead, giving it back. Must not know: when a commit takes one, how long a turn lasts.
+Source: decision 116.
+Invariant: a ticket decides nothing. Whoever sees none, or a wrong number of them, loses a race at most. So whatever is wrong with
+the store or with a file is no error of the commit, and nothing is kept in memory or in snapshots for tickets.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from ...backends.store import ObjectInfo
+from ...core.errors import LakelatchError
+from ..history.timeline import Timeline
+from .shelf import folder_of, glance
+
+_FILE = re.compile(r"/ticket-(?P<number>\d{1,19})-(?P<commit>[0-9A-Za-z-]{1,64})$")
+STALE_AFTER_MS = 60_000
+"""A ticket that is so much older than the newest one is that of a dead process. Until then it costs the others a turn."""
+
+
+@dataclass
+class Ticket:
+    """The place of one commit among those that wait.
+
+    Args:
+        commit: its id.
+
+    Attributes:
+        number: the snapshot after which it began to wait; None as long as it has no ticket. Smaller ones go first, whatever the
+            clocks say.
+    """
+
+    timeline: Timeline
+    commit: str
+    number: int | None = None
+    _stale: list[str] = field(default_factory=list)
+
+    def ahead(self, newest_id: int) -> int:
+        """How many commits wait that came before this one, which has a ticket from now on. Takes one round trip.
+
+        Args:
+            newest_id: the newest snapshot that it knows.
+        """
+        found, _ = self.timeline.both(lambda: glance(self.timeline), lambda: self._take(newest_id))
+        waiting = dict(_tickets(found))
+        newest_ms = max((info.modified_ms for info in waiting.values()), default=0)
+        live = [place for place, info in waiting.items() if not 0 < info.modified_ms < newest_ms - STALE_AFTER_MS]
+        self._stale = [info.key for place, info in waiting.items() if place not in live and place != self._place]
+        return sum(place < self._place for place in live)
+
+    def give_back(self) -> None:
+        """Let the next one go on. Takes away those of the dead that were seen, too."""
+        try:
+            self.timeline.store.delete_many([self._key, *self._stale])
+        except LakelatchError:
+            return
+
+    @property
+    def _place(self) -> tuple[int, str]:
+        return self.number or 0, self.commit
+
+    @property
+    def _key(self) -> str:
+        return f"{folder_of(self.timeline.paths)}ticket-{self.number}-{self.commit}"
+
+    def _take(self, newest_id: int) -> None:
+        if self.number is None:
+            self.number = newest_id
+            try:
+                self.timeline.store.put(self._key, b"")
+            except LakelatchError:
+                return
+
+
+def _tickets(files: Iterable[ObjectInfo]) -> Iterable[tuple[tuple[int, str], ObjectInfo]]:
+    """The places of those that wait."""
+    for info in files:
+        found = _FILE.search(info.key)
+        if found is not None:
+            yield (int(found["number"]), found["commit"]), info
+
+
+def waiting(timeline: Timeline) -> int:
+    """How many commits have a ticket."""
+    return sum(1 for _ in _tickets(glance(timeline)))
