@@ -30,7 +30,7 @@ class Surroundings:
         new_uuid: a fresh uuid.
         uniform: a random number between two numbers.
         executor: makes a thread pool, given the number of threads and their name.
-        time_passes: whether waiting for others changes who comes first. It does not where every order of requests is tried anyhow.
+        time_passes: whether waiting for others helps. It does not where every order of requests is tried anyhow.
     """
 
     wall_s: Callable[[], float] = time.time

@@ -87,8 +87,7 @@ class Driver:
                 self._wait_for_turn(self.run.knows.crowd.attempt_s)
             return self._until_concluded(self.asked)
         finally:
-            if self._ticket is not None:
-                self.aside.submit(self._ticket.give_back)
+            self._give_back()
 
     def finish(self, rider: Rider) -> Outcome:
         """Publish the next snapshot with a commit whose writer is gone, or lose it, until nobody can carry it any more."""
@@ -109,6 +108,7 @@ class Driver:
             if conclusion is not None:
                 concluded = effects[conclusion]
                 assert isinstance(concluded, do.Conclude)
+                self._give_back()
                 self.aside.submit(self._finish, effects[conclusion + 1 :])
                 return concluded.outcome
             with self.budget.preparing():
@@ -267,6 +267,12 @@ class Driver:
             if ahead <= 1:
                 break
         return int((around.monotonic_s() - began_s) * 1000)
+
+    def _give_back(self) -> None:
+        """Let the next one go on, while the caller gets its answer."""
+        if self._ticket is not None:
+            self.aside.submit(self._ticket.give_back)
+            self._ticket = None
 
     def _finish(self, effects: tuple[Effect, ...]) -> None:
         """Write the hint and clean up, after the caller has its answer."""
