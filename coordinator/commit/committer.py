@@ -42,7 +42,7 @@ from ..identities.memory import name_of
 from ..identities.recall import recall
 from ..intents import shelf
 from ..intents.carried import carried_by
-from ..intents.tickets import waiting
+from ..intents.tickets import Ticket, waiting
 from ..intents.window import Window
 from ..journal.lines import BoundJournal, Journal, MemoryJournal, address_of
 from ..outcome.carrier import carrier_of
@@ -70,6 +70,7 @@ from .run import CommitRun
 from .settling import Settler
 from .side_by_side import UPLOAD_THREADS
 from .time_budget import TimeBudget
+from .turns import Turns
 from .upkeep import Upkeep
 
 FOLLOWS_WITHIN_S = 20.0
@@ -240,14 +241,15 @@ class Committer:
 
     def _driver(self, run: CommitRun, name: str, journal: Journal, seen: Watch) -> Driver:
         address, branch = address_of(fixed_url(self.store)), self.paths.branch
+        budget = TimeBudget(self._policy.timeout_ms, self._around)
         return Driver(
             run=run,
             journal=BoundJournal(journal, name, address, self._around, branch, self._table_id),
-            policy=self._policy,
+            turns=Turns(self._policy, Ticket(run.timeline, name), self._around, budget),
             pool=self._pool,
             aside=self._aside,
             newest_id=self._knows.newest.id,
-            budget=TimeBudget(self._policy.timeout_ms, self._around),
+            budget=budget,
             seen=seen,
         )
 

@@ -17,7 +17,6 @@ from functools import partial
 from typing import TypeAlias
 
 from ...core.typed import assert_never
-from ..intents.tickets import Ticket
 from ..journal.lines import BoundJournal
 from ..protocol import effects as do
 from ..protocol import events as ev
@@ -26,19 +25,15 @@ from ..protocol.events import Event
 from ..protocol.machine import CommitState, step
 from ..watching.observe import Watch
 from .attempt import MetadataFile
-from .retries import RetryPolicy
 from .rider import Rider
 from .run import CommitRun
 from .side_by_side import SideBySide
 from .time_budget import TimeBudget
+from .turns import Turns
 
 Upload: TypeAlias = do.UploadData | do.WriteManifests | do.WriteBaseList | do.WriteDeltaList
 UPLOADS = (do.UploadData, do.WriteManifests, do.WriteBaseList, do.WriteDeltaList)
 _UPLOADED = dict(zip(UPLOADS, ("the data files", "the manifests", "the base list", "the delta list"), strict=True))
-QUEUES_AFTER = 2
-"""Who has lost so many races takes a ticket."""
-LOOKS = 6
-"""How often it looks who is ahead of it, at most."""
 _SPENT = "the time budget of the commit is spent"
 
 
@@ -55,7 +50,7 @@ class Driver:
 
     run: CommitRun
     journal: BoundJournal
-    policy: RetryPolicy
+    turns: Turns
     pool: Executor
     aside: Executor
     newest_id: Callable[[], int]
@@ -65,7 +60,6 @@ class Driver:
     _began: float = field(init=False)
     _attempt_began: float = field(init=False)
     _asked_at: float = field(init=False)
-    _ticket: Ticket | None = None
 
     @property
     def asked(self) -> ev.CommitRequested:
@@ -83,11 +77,11 @@ class Driver:
     def commit(self) -> Outcome:
         """Run the commit to its outcome. Where others commit, it waits for its turn first, unless it rides."""
         try:
-            if self.run.group.crowded and not self.run.group.allowed and self.run.around.time_passes:
-                self._wait_for_turn(self.run.knows.crowd.attempt_s)
+            if self.run.group.crowded and not self.run.group.allowed:
+                self.turns.wait(self.run.knows.crowd.attempt_s, self.run.newest_seen_id)
             return self._until_concluded(self.asked)
         finally:
-            self._give_back()
+            self.turns.give_back(self.aside)
 
     def finish(self, rider: Rider) -> Outcome:
         """Publish the next snapshot with a commit whose writer is gone, or lose it, until nobody can carry it any more."""
@@ -108,7 +102,7 @@ class Driver:
             if conclusion is not None:
                 concluded = effects[conclusion]
                 assert isinstance(concluded, do.Conclude)
-                self._give_back()
+                self.turns.give_back(self.aside)
                 self.aside.submit(self._finish, effects[conclusion + 1 :])
                 return concluded.outcome
             with self.budget.preparing():
@@ -224,7 +218,7 @@ class Driver:
 
     def _await_retry(self, effect: do.AwaitRetry) -> Event:
         elapsed_s = self.run.around.monotonic_s() - self._began
-        wait_ms = self.policy.next_wait_ms(
+        wait_ms = self.turns.policy.next_wait_ms(
             effect.attempt,
             elapsed_s=elapsed_s,
             attempt_s=self.attempt_s,
@@ -236,43 +230,14 @@ class Driver:
             return ev.BudgetSpent(f"lost the race to {self.run.others_met} other writers; {spent}")
         if self.run.group.allowed:
             wait_ms = 0  # it asks the next winner to carry it instead of waiting for its turn
-        elif (self._ticket is not None or effect.attempt >= QUEUES_AFTER) and self.run.around.time_passes:
-            wait_ms = self._wait_for_turn(self.attempt_s)
+        elif self.turns.queues(effect.attempt):
+            wait_ms = self.turns.wait(self.attempt_s, self.run.newest_seen_id)
         else:
             self.run.around.sleep(wait_ms / 1000)
         self._attempt_began = self.run.around.monotonic_s()
         if not self.run.group.met_carrier:
             self._asked_at = self._attempt_began
         return ev.RetryGranted(wait_ms)
-
-    def _wait_for_turn(self, turn_s: float) -> int:
-        """Let those go first that came before. Looks again half of the way: turns may be shorter.
-
-        Args:
-            turn_s: how long a turn is, as far as it is known.
-
-        Returns:
-            how long it waited, in milliseconds.
-        """
-        self._ticket = self._ticket or Ticket(self.run.timeline, self.run.group.commit)
-        around, began_s, before, pause_s = self.run.around, self.run.around.monotonic_s(), 0, 0.0
-        for _ in range(LOOKS):
-            with self.budget.preparing():
-                ahead = self._ticket.ahead(self.run.newest_seen_id)
-            if ahead < before:
-                turn_s = min(turn_s, pause_s / (before - ahead))
-            pause_s = min(turn_s * max(0.7, ahead / 2), self.policy.max_wait_ms / 1000) if ahead else 0.0
-            around.sleep(pause_s)
-            before = ahead
-            if ahead <= 1:
-                break
-        return int((around.monotonic_s() - began_s) * 1000)
-
-    def _give_back(self) -> None:
-        """Let the next one go on, while the caller gets its answer."""
-        if self._ticket is not None:
-            self.aside.submit(self._ticket.give_back)
-            self._ticket = None
 
     def _finish(self, effects: tuple[Effect, ...]) -> None:
         """Write the hint and clean up, after the caller has its answer."""

@@ -54,10 +54,12 @@ class Ticket:
 
     def give_back(self) -> None:
         """Let the next one go on. Takes away those of the dead that were seen, too."""
-        try:
-            self.timeline.store.delete_many([self._key, *self._stale])
-        except LakelatchError:
-            return
+        if self.number is not None:
+            keys, self.number = [self._key, *self._stale], None
+            try:
+                self.timeline.store.delete_many(keys)
+            except LakelatchError:
+                return
 
     @property
     def _place(self) -> tuple[int, str]:

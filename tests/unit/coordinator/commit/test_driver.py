@@ -16,6 +16,8 @@ from lakelatch.coordinator.commit.attempt import MetadataFile
 from lakelatch.coordinator.commit.driver import Driver
 from lakelatch.coordinator.commit.retries import RetryPolicy
 from lakelatch.coordinator.commit.time_budget import ANSWER_WITHIN_S, TimeBudget
+from lakelatch.coordinator.commit.turns import Turns
+from lakelatch.coordinator.intents.tickets import Ticket
 from lakelatch.coordinator.protocol import effects as do
 from lakelatch.coordinator.protocol import events as ev
 from lakelatch.coordinator.protocol.snapshot_ref import SnapshotRef
@@ -99,7 +101,8 @@ def driven(run: Run, pool: Executor | None = None, timeout_ms: int | None = None
     found = RetryPolicy(max_retries=3, timeout_ms=timeout_ms, min_wait_ms=100, max_wait_ms=900)
     made: Any = run
     budget = TimeBudget(timeout_ms, run.around)
-    driver = Driver(made, UNUSED, found, pool or Here(), UNUSED, UNUSED, budget, UNUSED)
+    turns = Turns(found, Ticket(UNUSED, "c1"), run.around, budget)
+    driver = Driver(made, UNUSED, turns, pool or Here(), UNUSED, UNUSED, budget, UNUSED)
     driver._began = driver._attempt_began = run.now_s
     return driver
 
@@ -244,50 +247,6 @@ def test_a_lost_attempt_waits_as_the_policy_says() -> None:
     assert driver.answer(do.AwaitRetry(1, OURS)) == ev.RetryGranted(62), (
         "no longer than an attempt takes each other writer"
     )
-
-
-class Queue:
-    """A ticket, and how many are ahead at each look."""
-
-    def __init__(self, *ahead: int) -> None:
-        self.left, self.asked = list(ahead), list[int]()
-
-    def ahead(self, newest_id: int) -> int:
-        self.asked.append(newest_id)
-        return self.left.pop(0)
-
-
-@pytest.mark.parametrize(
-    ("ahead", "slept"),
-    [
-        ((0,), [0.0]),
-        ((1,), [0.28]),
-        ((6, 3, 1), [1.2, 0.6, 0.21]),
-        ((6, 0), [1.2, 0.0]),
-        ((8, 2, 1), [0.9, 0.15, 0.105]),
-        ((6, 6, 6, 6, 6, 6), [0.9] * 6),
-    ],
-    ids=["none", "one", "shorter turns", "all gone", "no longer than may be", "no end"],
-)
-def test_a_commit_waits_for_those_that_came_before(ahead: tuple[int, ...], slept: list[float]) -> None:
-    """Turns are 0.4 s long as far as it knows; it looks again half of the way, and no more often than so many times."""
-    run = Run()
-    run.newest_seen_id = 7  # type: ignore[attr-defined]
-    driver, queue = driven(run), Queue(*ahead)
-    is_long = ids_are_long(ahead)
-    driver.policy = replace(driver.policy, max_wait_ms=900 if is_long else 10_000)
-    driver._ticket = queue  # type: ignore[assignment]
-    driver._attempt_began = run.now_s - 0.4
-    waited = driver.answer(do.AwaitRetry(1, OURS))
-    assert run.slept == pytest.approx(slept)
-    assert isinstance(waited, ev.RetryGranted) and waited.wait_ms == pytest.approx(sum(slept) * 1000, abs=1)
-    assert set(queue.asked) == {7} and not queue.left
-    assert driver.attempt_s == 0.0
-
-
-def ids_are_long(ahead: tuple[int, ...]) -> bool:
-    """Whether half of those ahead take longer than the longest wait."""
-    return ahead[0] > 6 or len(ahead) > 3
 
 
 def test_who_may_ride_asks_at_once() -> None:

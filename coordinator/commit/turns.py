@@ -1,0 +1,68 @@
+"""When a commit that does not ride tries: those that came first go first.
+
+Owns: `Turns`. Must not know: how tickets are kept, what an attempt does. Source: decision 116.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import Executor
+from dataclasses import dataclass
+
+from ..intents.tickets import Ticket
+from ..surroundings import Surroundings
+from .retries import RetryPolicy
+from .time_budget import TimeBudget
+
+QUEUES_AFTER = 2
+"""Who has lost so many races takes a ticket."""
+LOOKS = 6
+"""How often it looks who is ahead of it, at most."""
+
+
+@dataclass
+class Turns:
+    """The turns of one commit.
+
+    Attributes:
+        policy: how often it may try, and how long it waits where it has no ticket.
+        ticket: its place among those that wait.
+    """
+
+    policy: RetryPolicy
+    ticket: Ticket
+    around: Surroundings
+    budget: TimeBudget
+
+    def queues(self, lost: int) -> bool:
+        """Whether a commit that has lost so many races waits for its turn."""
+        return (self.ticket.number is not None or lost >= QUEUES_AFTER) and self.around.time_passes
+
+    def wait(self, turn_s: float, newest_id: int) -> int:
+        """Let those go first that came before. Looks again half of the way: turns may be shorter.
+
+        Args:
+            turn_s: how long a turn is, as far as it is known.
+            newest_id: the newest snapshot that the commit knows.
+
+        Returns:
+            how long it waited, in milliseconds.
+        """
+        if not self.around.time_passes:
+            return 0
+        began_s, before, pause_s = self.around.monotonic_s(), 0, 0.0
+        for _ in range(LOOKS):
+            with self.budget.preparing():
+                ahead = self.ticket.ahead(newest_id)
+            if ahead < before:
+                turn_s = min(turn_s, pause_s / (before - ahead))
+            pause_s = min(turn_s * max(0.7, ahead / 2), self.policy.max_wait_ms / 1000) if ahead else 0.0
+            self.around.sleep(pause_s)
+            before = ahead
+            if ahead <= 1:
+                break
+        return int((self.around.monotonic_s() - began_s) * 1000)
+
+    def give_back(self, aside: Executor) -> None:
+        """Let the next one go on, while the caller gets its answer."""
+        if self.ticket.number is not None:
+            aside.submit(self.ticket.give_back)

@@ -1,0 +1,79 @@
+"""How long a commit waits for those that came before it, and how often it looks."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from lakelatch.coordinator.commit.retries import RetryPolicy
+from lakelatch.coordinator.commit.time_budget import TimeBudget
+from lakelatch.coordinator.commit.turns import Turns
+from lakelatch.coordinator.surroundings import MACHINE
+
+
+class Queue:
+    """A ticket, and how many are ahead at each look."""
+
+    def __init__(self, *ahead: int) -> None:
+        self.left, self.asked = list(ahead), list[int]()
+        self.number: int | None = None
+
+    def ahead(self, newest_id: int) -> int:
+        self.asked.append(newest_id)
+        return self.left.pop(0)
+
+
+class Clock:
+    """Time that passes in sleep only."""
+
+    def __init__(self) -> None:
+        self.now_s, self.slept = 100.0, list[float]()
+        self.around = replace(MACHINE, monotonic_s=lambda: self.now_s, sleep=self.sleep)
+
+    def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+        self.now_s += seconds
+
+
+def turns(clock: Clock, queue: Any, max_wait_ms: int = 10_000) -> Turns:
+    policy = RetryPolicy(max_retries=3, timeout_ms=None, min_wait_ms=100, max_wait_ms=max_wait_ms)
+    return Turns(policy, queue, clock.around, TimeBudget(None, clock.around))
+
+
+@pytest.mark.parametrize(
+    ("ahead", "longest_ms", "slept"),
+    [
+        ((0,), 10_000, [0.0]),
+        ((1,), 10_000, [0.28]),
+        ((6, 3, 1), 10_000, [1.2, 0.6, 0.21]),
+        ((6, 6, 1), 10_000, [1.2, 1.2, 0.168]),
+        ((6, 0), 10_000, [1.2, 0.0]),
+        ((8, 2, 1), 900, [0.9, 0.15, 0.105]),
+        ((6, 6, 6, 6, 6, 6), 900, [0.9] * 6),
+    ],
+    ids=["none", "one", "shorter turns", "a slow one", "all gone", "no longer than may be", "no end"],
+)
+def test_a_commit_waits_for_those_that_came_before(ahead: tuple[int, ...], longest_ms: int, slept: list[float]) -> None:
+    """Turns are 0.4 s long as far as it knows; it looks again half of the way, and no more often than so many times."""
+    clock, queue = Clock(), Queue(*ahead)
+    waited_ms = turns(clock, queue, longest_ms).wait(0.4, 7)
+    assert clock.slept == pytest.approx(slept)
+    assert waited_ms == pytest.approx(sum(slept) * 1000, abs=1)
+    assert set(queue.asked) == {7} and not queue.left
+
+
+def test_who_has_lost_twice_or_has_a_ticket_waits() -> None:
+    queue = Queue()
+    made = turns(Clock(), queue)
+    assert (made.queues(1), made.queues(2)) == (False, True)
+    queue.number = 5
+    assert made.queues(1)
+
+
+def test_nobody_waits_where_no_time_passes() -> None:
+    clock = Clock()
+    clock.around = replace(clock.around, time_passes=False)
+    made = turns(clock, Queue())
+    assert (made.queues(9), made.wait(1.0, 1), clock.slept) == (False, 0, [])
