@@ -573,7 +573,7 @@ def test_a_schema_that_comes_while_a_commit_waits_does_not_stop_it(carried: bool
 def test_a_rider_of_a_table_that_is_renamed_is_told_by_its_journal(carried: bool, tmp_path: Path) -> None:
     """It may have been carried before the table went; nobody carries it at the new place, unless recovery does."""
     url, new_url, journal = str(tmp_path / "t"), str(tmp_path / "u"), FileJournal(tmp_path / "journal")
-    made = ll.create_table(url, rows().schema, options={**GROUPED, "commit.timeout": "200 ms"})
+    made = ll.create_table(url, rows().schema, options={**GROUPED, "commit.timeout": "2 s"})
     made.append(rows(0))
     store: Any = HookedStore(LocalStore(url))
     table = Table(store, made.schema, journal=journal, first_schema=made._first_schema)
