@@ -38,9 +38,27 @@ class Dealer(LoadFileScheduling):  # type: ignore[misc]
         self._started_by: dict[str, Any] = {}
 
     def remove_node(self, node: Any) -> Any:
-        """Forget a process that has ended: another may start what it had."""
+        """Forget a process that has ended: another may start what it had, and does the tests that it had left. The test that
+        ended it has failed, and is not given to another."""
         self._started_by = {what: by for what, by in self._started_by.items() if by is not node}
-        return super().remove_node(node)
+        files = self.assigned_work.pop(node)
+        left = [(file, test) for file, tests in files.items() for test, is_done in tests.items() if not is_done]
+        if not left:
+            return None
+        file, fatal = left[0]
+        files[file][fatal] = True
+        self.workqueue.update({file: tests for file, tests in files.items() if not all(tests.values())})
+        for other in self.nodes:
+            self._reschedule(other)
+        return fatal
+
+    def _reschedule(self, node: Any) -> None:
+        """Give a process more, but for one that is still collecting. A process begins a test only when it knows the next one, or
+        that there is none."""
+        if node in self.registered_collections:
+            super()._reschedule(node)
+            if self._pending_of(self.assigned_work[node]) < 2:
+                super()._reschedule(node)
 
     def _assign_work_unit(self, node: Any) -> None:
         file = min(self.workqueue, key=lambda waiting: self._rank(waiting, node))

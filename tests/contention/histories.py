@@ -9,6 +9,7 @@ from __future__ import annotations
 import multiprocessing
 import random
 import time
+from collections.abc import Mapping
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass, field
@@ -45,6 +46,8 @@ KINDS = {
 """What a job does, and how often."""
 WITHOUT_KEYS = KINDS | {"write": 50, "undo": 8, "clone": 2}
 """The same for a table whose appends may ride with each other: they do so only while many append."""
+COPIED = {"write": 12, "clone": 3}
+"""The same where nothing but clones beside riders is looked at."""
 
 
 @dataclass
@@ -76,6 +79,7 @@ class Job:
     """One process, which commits until its time is over.
 
     Attributes:
+        kinds: what it does, and how often.
         done: its commits.
         wrong: what is wrong with the clones that it made.
     """
@@ -85,6 +89,7 @@ class Job:
     keyed: bool
     dice: random.Random
     given: dict[str, Any]
+    kinds: Mapping[str, float]
     done: list[Record] = field(default_factory=list)
     wrong: list[str] = field(default_factory=list)
 
@@ -97,8 +102,7 @@ class Job:
         return self.done, self.wrong
 
     def _once(self, commit: str, count: int) -> None:
-        kinds = KINDS if self.keyed else WITHOUT_KEYS
-        (kind,) = self.dice.choices(list(kinds), list(kinds.values()))
+        (kind,) = self.dice.choices(list(self.kinds), list(self.kinds.values()))
         keys = sorted(self.dice.sample(KEYS, self.dice.choice((1, 1, 2))))
         record = self._record = Record(commit, began=time.monotonic())
         try:
@@ -232,12 +236,20 @@ def values_of(table: ll.Table) -> dict[str, str]:
 
 
 def work(
-    url: str, given: dict[str, Any], name: str, most: int, seconds: float, keyed: bool, seed: int, bug: str
+    url: str,
+    given: dict[str, Any],
+    name: str,
+    most: int,
+    seconds: float,
+    keyed: bool,
+    seed: int,
+    bug: str,
+    kinds: Mapping[str, float],
 ) -> tuple[list[Record], list[str]]:
     """One process, with a planted bug if one is named."""
     with next((m.planted() for m in (*OF_KEYS, *UNDOS, *CLONES) if m.name == bug), nullcontext()):
         table = ll.open_table(url, storage_options=given)
-        return Job(table, name, keyed, random.Random(f"{seed} {name}"), given).run(most, seconds)
+        return Job(table, name, keyed, random.Random(f"{seed} {name}"), given, kinds).run(most, seconds)
 
 
 @dataclass(frozen=True)
@@ -262,12 +274,15 @@ def history(
     seconds: float,
     seed: int = 1,
     bug: str = "",
+    kinds: Mapping[str, float] | None = None,
 ) -> History:
     """Run the processes on a new table, and judge what is left."""
+    kinds = kinds or (KINDS if keyed else WITHOUT_KEYS)
     table = ll.create_table(url, SCHEMA, primary_key=["id"] if keyed else None, options=options, storage_options=given)
     with ProcessPoolExecutor(processes, multiprocessing.get_context("spawn")) as pool:
         running = [
-            pool.submit(work, url, given, f"{chr(65 + n)}x", most, seconds, keyed, seed, bug) for n in range(processes)
+            pool.submit(work, url, given, f"{chr(65 + n)}x", most, seconds, keyed, seed, bug, kinds)
+            for n in range(processes)
         ]
         ended = [job.result() for job in running]
     records = sorted((r for done, _ in ended for r in done), key=lambda r: (r.snapshot, r.began))

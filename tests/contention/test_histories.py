@@ -5,11 +5,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
-from contention.histories import history
+from contention.histories import COPIED, history
 from figures import NIGHTLY
 from report import tell
 from servers import S3Server
@@ -52,15 +53,18 @@ def test_some_serial_order_explains_what_processes_did_on_s3(seed: int, s3_host:
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize(
-    ("bug", "kind"),
+    ("bug", "kind", "mix"),
     [
-        ("an older job under a change of rows", "fixed buckets"),
-        ("an undo takes the whole snapshot back", "appends that ride"),
-        ("a clone carries the intents of its source", "appends that ride"),
+        ("an older job under a change of rows", "fixed buckets", None),
+        ("an undo takes the whole snapshot back", "appends that ride", None),
+        ("a clone carries the intents of its source", "appends that ride", COPIED),
     ],
 )
-def test_a_planted_bug_shows_within_a_minute(bug: str, kind: str, tmp_path: Path) -> None:
+def test_a_planted_bug_shows_within_a_minute(
+    bug: str, kind: str, mix: Mapping[str, float] | None, tmp_path: Path
+) -> None:
     keyed, options = TABLES[kind]
-    found = history(str(tmp_path / "t"), {}, options, keyed=keyed, processes=8, most=10**6, seconds=60.0, bug=bug)
+    url = str(tmp_path / "t")
+    found = history(url, {}, options, keyed=keyed, processes=8, most=10**6, seconds=60.0, bug=bug, kinds=mix)
     tell(f"histories with a planted bug, {bug}: {found}")
     assert found.wrong.startswith(("no serial order of ", "the clone "))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import re
 import subprocess
 import sys
@@ -87,7 +88,23 @@ def test_another_process_starts_what_one_had_that_ended() -> None:
     crashed, first, second = run.processes
     assert run.dealer.remove_node(crashed) == run.tests[0]
     run.to_its_end(first, second)
+    assert 0 not in [*first.got, *second.got], "what ended one process would end the other"
     assert sorted(len([f for f in run.files_of(p) if shared(f)]) for p in (first, second)) == [0, 6]
+
+
+def test_a_run_in_which_processes_crash_ends_and_names_the_tests(tmp_path: Path) -> None:
+    """The first and the last test of a file end their processes. Each fails once, all others run, and nobody waits."""
+    dealing = "from dealing import Dealer\n\n\ndef pytest_xdist_make_scheduler(config, log):\n    return Dealer(config, log)\n"
+    (tmp_path / "conftest.py").write_text(dealing)
+    dies, lives = "def test_{}(): os._exit(3)\n", "def test_{}(): pass\n"
+    (tmp_path / "test_one.py").write_text("import os\n" + dies.format("a") + lives.format("b"))
+    (tmp_path / "test_two.py").write_text("import os\n" + lives.format("c") + dies.format("d"))
+    command = [sys.executable, "-m", "pytest", "-q", "-n", "2", "-p", "no:cacheprovider", str(tmp_path)]
+    here = os.environ | {"PYTHONPATH": str(Path(__file__).parents[1])}
+    done = subprocess.run(command, check=False, cwd=tmp_path, env=here, capture_output=True, text=True, timeout=120)
+    assert "2 failed, 2 passed" in done.stdout
+    assert "crashed while running 'test_one.py::test_a'" in done.stdout
+    assert "crashed while running 'test_two.py::test_d'" in done.stdout
 
 
 def test_the_files_are_there() -> None:
