@@ -149,10 +149,21 @@ def _rewound(source: Any) -> bool:
 
 def _arrow_rows(source: Any) -> Iterator[Any]:
     reader = _arrow_reader(source)
-    if isinstance(reader, pa.ipc.RecordBatchFileReader):
-        yield from (reader.get_batch(i) for i in range(reader.num_record_batches))
-    else:
-        yield from reader
+    is_file = isinstance(reader, pa.ipc.RecordBatchFileReader)
+    yield from map(_sound, (reader.get_batch(i) for i in range(reader.num_record_batches)) if is_file else reader)
+
+
+def _sound(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """A batch that may be read. Arrow believes what a file says of its lengths, and reads other memory where they are wrong."""
+    for name, column in zip(batch.schema.names, batch.columns, strict=True):
+        try:
+            column.validate(full=True)
+        except pa.ArrowInvalid as error:
+            raise InvalidArgument(
+                f"column '{name}' is damaged: {' '.join(str(error).split())[:200]}",
+                next_step="write the file again; Arrow's files lose dictionaries that lie in lists or maps",
+            ) from error
+    return batch
 
 
 def _csv_rows(source: BinaryIO, schema: pa.Schema, nulls: tuple[str, ...]) -> Iterator[Any]:

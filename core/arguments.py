@@ -82,4 +82,5 @@ def mapping(given: Any, name: str) -> dict[str, Any]:
 
 def _shown(given: Any) -> str:
     """A thing in one line of an error."""
-    return repr(given) if isinstance(given, (Sequence, Mapping, int, float)) else f"of type {type(given).__name__}"
+    is_short = given is None or isinstance(given, (Sequence, Mapping, int, float))
+    return repr(given) if is_short else f"of type {type(given).__name__}"

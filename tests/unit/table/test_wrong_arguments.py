@@ -32,7 +32,7 @@ WRONG: dict[str, tuple[Callable[[Any], object], str]] = {
     "expire": (lambda table: table.expire(older_than="x"), "older_than is of type TIMESTAMP"),
     "clean": (lambda table: table.clean(older_than="yesterday"), "older_than is of type TIMESTAMP"),
     "changed column": (lambda table: table.alter(ll.drop_column(["v"])), "column ['v'] is not text"),
-    "new name": (lambda table: table.alter(ll.rename_column("v", None)), "column of type NoneType is not text"),
+    "new name": (lambda table: table.alter(ll.rename_column("v", None)), "column None is not text"),
     "new type": (lambda table: table.alter(ll.add_column("w", 5)), "column 'w': 5 is no type"),
     "option": (lambda table: table.alter(ll.set_option({}, "x")), "option {} is not text"),
     "comment": (lambda table: table.alter(ll.set_comment(5)), "comment 5 is not text"),
