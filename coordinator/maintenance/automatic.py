@@ -10,8 +10,9 @@ next.
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from ...backends.refusals import DeletionRefused, past_refusals
 from ...backends.threads import PerProcess, Threads, forked_lock
 from ...core import options as opt
 from ...core.errors import CommitConflict, LakelatchError, TableCorrupt
@@ -19,7 +20,7 @@ from ...core.options import TableOptions
 from ..history.timeline import Timeline
 from ..surroundings import MACHINE, Surroundings
 from .consumers import expire_consumers, expired_consumers, list_consumers
-from .expire import expire
+from .expire import RefusedRoots, expire
 from .orphans import store_clock_ms
 from .retention import Retention, is_automatic
 
@@ -27,6 +28,8 @@ _LOG = logging.getLogger("lakelatch.expiry")
 LONGEST_PAUSE_S = 60.0
 PAUSE_SHARE = 100
 """After a run, the next one waits for this part of the time that snapshots are kept, and at most `LONGEST_PAUSE_S`."""
+TRIED_AGAIN_S = 3600.0
+"""What the store did not delete is left alone for so long, by this process."""
 _ROUNDS = 100
 
 
@@ -42,11 +45,15 @@ class _Turn:
         running: whether an expiry is queued or runs.
         again: whether a commit came meanwhile.
         not_before_s: by the monotonic clock; a commit before this begins no expiry.
+        refused: snapshots that the store did not delete.
+        until_s: when these are forgotten.
     """
 
     running: bool = False
     again: bool = False
     not_before_s: float = 0.0
+    refused: RefusedRoots = field(default_factory=RefusedRoots)
+    until_s: float = 0.0
 
 
 _LOCK = forked_lock()
@@ -98,10 +105,17 @@ class AfterCommit:
                 return
             for _ in range(_ROUNDS):
                 turn.again = False
-                options, found = self._expired()
+                if self.around.monotonic_s() >= turn.until_s:
+                    turn.refused = RefusedRoots()
+                options, found = self._expired(turn.refused)
                 pause_s = _pause_s(options)
                 if found < options.get(opt.SNAPSHOT_EXPIRE_LIMIT) and not (turn.again and found):
                     break
+        except DeletionRefused as error:
+            if not turn.refused.infos:
+                turn.until_s = self.around.monotonic_s() + TRIED_AGAIN_S
+            turn.refused.add(error)
+            _LOG.warning("the commit has landed, but the expiry after it could not delete all: %s", error)
         except CommitConflict as error:
             _LOG.info("the expiry after a commit is left to the next one: %s", error)
         except TableCorrupt as error:
@@ -132,7 +146,8 @@ class AfterCommit:
         except LakelatchError:
             return False
 
-    def _expired(self) -> tuple[TableOptions, int]:
+    @past_refusals()
+    def _expired(self, refused: RefusedRoots) -> tuple[TableOptions, int]:
         """Expire consumers and then snapshots. Returns the newest options, and how many snapshots went."""
         timeline = self.timeline
         timeline.check_table()
@@ -144,7 +159,7 @@ class AfterCommit:
         if idle_ms is not None and list_consumers(timeline):
             until_ms = store_clock_ms(timeline.store, self.around.new_uuid().hex) - idle_ms
             expire_consumers(timeline, expired_consumers(timeline, until_ms))
-        done = expire(timeline, schema, Retention.of(options, self.around.wall_ms))
+        done = expire(timeline, schema, Retention.of(options, self.around.wall_ms), None, refused)
         if done.snapshot_ids or done.changelogs.ids:
             _LOG.info("expired after a commit to %s: %s", timeline.store.url, done)
         return options, len(done.snapshot_ids)

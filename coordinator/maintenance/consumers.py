@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from ...backends.elsewhere import delete_located
 from ...backends.store import ObjectInfo, ObjectNotFound
 from ...core.errors import InvalidArgument, TableCorrupt
 from ...core.json_text import parse_json
@@ -157,7 +158,7 @@ def expire_consumers(timeline: Timeline, gone: Iterable[Consumer]) -> list[Consu
     now = {_name_of(timeline, info): info.modified_ms for info in _listed(timeline)}
     idle = [consumer for consumer in gone if now.get(consumer.name) == consumer.modified_ms]
     if idle:
-        timeline.store.delete_many([consumer_key(timeline.paths, consumer.name) for consumer in idle])
+        delete_located(timeline.store, [consumer_key(timeline.paths, consumer.name) for consumer in idle])
     return idle
 
 

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ...backends.refusals import past_refusals
+from ...backends.refusals import DeletionRefused, past_refusals
 from ...backends.store import ObjectInfo
 from ...core import options as opt
 from ...core.errors import CommitConflict
@@ -30,6 +30,23 @@ from .overwrites import Overwrites, remember
 from .reachable import Reach, Usage
 from .retention import Retention, expirable
 from .roots import Root, read_roots
+
+
+@dataclass
+class RefusedRoots:
+    """Snapshots that had their turn, and whose files the store did not delete. They are no part of the history any more.
+
+    Attributes:
+        infos: these files, as they were listed. Another snapshot of the same name is not one of them (H18).
+        planned: those that are about to be deleted.
+    """
+
+    infos: frozenset[ObjectInfo] = frozenset()
+    planned: frozenset[ObjectInfo] = frozenset()
+
+    def add(self, error: DeletionRefused) -> None:
+        """Remember what was planned and then refused."""
+        self.infos |= {info for info in self.planned if info.key in error.kept}
 
 
 @dataclass(frozen=True)
@@ -86,8 +103,13 @@ class ExpiryPlan(ShownAsText):
         }
 
 
-def plan_expiry(timeline: Timeline, schema: TableSchema, retention: Retention) -> ExpiryPlan:
+def plan_expiry(
+    timeline: Timeline, schema: TableSchema, retention: Retention, refused: RefusedRoots | None = None
+) -> ExpiryPlan:
     """Plan an expiry of the timeline's branch. Changes nothing.
+
+    Args:
+        refused: snapshots that are left alone, and that keep no file. What is planned is noted there.
 
     Raises:
         TableCorrupt: a root, or a file that a remaining root needs, cannot be read; then nothing may be deleted (H11).
@@ -96,7 +118,9 @@ def plan_expiry(timeline: Timeline, schema: TableSchema, retention: Retention) -
     readers = ((reader.name, reader.next_snapshot) for reader in list_consumers(timeline))
     slowest = min(readers, key=lambda item: item[1], default=None)
     held = slowest[1] if slowest else None
-    doomed, end, latest = _oldest(timeline, retention, held if retention.consumers_hold else None)
+    refused = refused or RefusedRoots()
+    doomed, end, latest = _oldest(timeline, retention, held if retention.consumers_hold else None, refused.infos)
+    refused.planned = frozenset(root.info for root in doomed)
     reach = Reach(timeline, schema)
     changelogs = plan_changelogs(reach, retention.changelogs, end, latest, held)
     plan = ExpiryPlan(earliest_id=end.snapshot.id if end else 0, consumer=slowest, changelogs=changelogs)
@@ -106,7 +130,7 @@ def plan_expiry(timeline: Timeline, schema: TableSchema, retention: Retention) -
     gone, steps = _candidates(reach, doomed, end, keeps)
     keeper = Keeper(reach, gone, lambda: share_files(timeline, keeps))
     metadata = (*steps.leaves, *steps.lists)
-    used = keeper.kept(frozenset(root.info for root in doomed), [end], metadata, latest)
+    used = keeper.kept(refused.planned | refused.infos, [end], metadata, latest)
     return replace(
         plan,
         snapshot_ids=tuple(root.snapshot.id for root in doomed),
@@ -119,14 +143,17 @@ def plan_expiry(timeline: Timeline, schema: TableSchema, retention: Retention) -
     )
 
 
-def _oldest(timeline: Timeline, retention: Retention, first_needed: int | None) -> tuple[list[Root], Root | None, int]:
+def _oldest(
+    timeline: Timeline, retention: Retention, first_needed: int | None, refused: frozenset[ObjectInfo]
+) -> tuple[list[Root], Root | None, int]:
     """The snapshots to delete, ascending; the oldest one that stays (None if there is none, or it is being deleted too); and
     the id of the newest.
     """
     latest = timeline.latest()
     if latest is None:
         return [], None, 0
-    listed = {timeline.snapshot_id_of(info.key): info for info in timeline.store.list(timeline.paths.snapshot_dir)}
+    files = (info for info in timeline.store.list(timeline.paths.snapshot_dir) if info not in refused)
+    listed = {timeline.snapshot_id_of(info.key): info for info in files}
     ids = sorted(number for number in listed if number is not None and number <= latest.id)
     if not ids or ids[-1] != latest.id:  # a listing that lags behind does not show what may be deleted
         return [], None, latest.id
@@ -208,13 +235,17 @@ def apply_expiry(timeline: Timeline, plan: ExpiryPlan, progress: Progress | None
 
 @past_refusals()
 def expire(
-    timeline: Timeline, schema: TableSchema, retention: Retention, progress: Progress | None = None
+    timeline: Timeline,
+    schema: TableSchema,
+    retention: Retention,
+    progress: Progress | None = None,
+    refused: RefusedRoots | None = None,
 ) -> ExpiryPlan:
     """Plan and carry out, first for snapshots, and then for changelogs, those included that the snapshots have just become.
 
-    Raises: as `plan_expiry` and `apply_expiry`.
+    `refused` and what is raised: as for `plan_expiry` and `apply_expiry`.
     """
-    planned = plan_expiry(timeline, schema, retention)
+    planned = plan_expiry(timeline, schema, retention, refused)
     done = apply_expiry(timeline, replace(planned, changelogs=ChangelogPlan()), progress)
     if retention.changelogs is None:
         return done

@@ -7,9 +7,13 @@ from __future__ import annotations
 
 import errno
 import itertools
+import json
 import os
+import time
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -19,12 +23,18 @@ import lakelatch as ll
 from lakelatch.backends.elsewhere import delete_located
 from lakelatch.backends.local import LocalStore
 from lakelatch.backends.memory import MemoryStore
+from lakelatch.backends.metered import MeteredStore
 from lakelatch.backends.refusals import DeletionRefused, past_refusals
-from lakelatch.coordinator.maintenance import orphans
+from lakelatch.coordinator.history.timeline import Timeline
+from lakelatch.coordinator.maintenance import automatic, orphans
+from lakelatch.coordinator.maintenance.automatic import AfterCommit
 from lakelatch.coordinator.maintenance.drop import apply_drop, plan_drop
 from lakelatch.coordinator.maintenance.expire import expire
 from lakelatch.coordinator.maintenance.retention import Retention
+from lakelatch.coordinator.surroundings import MACHINE
 from lakelatch.core.errors import InvalidArgument, StoreUnavailable
+from lakelatch.core.options import TableOptions
+from lakelatch.core.paths import TablePaths
 from lakelatch.table.table import Table
 
 COUNTER = itertools.count()
@@ -205,3 +215,117 @@ def test_a_branch_that_jobs_keep_writing_to_is_reported(monkeypatch: pytest.Monk
     monkeypatch.setattr(store, "delete_many", written_meanwhile)
     with pytest.raises(StoreUnavailable, match=r"branch 'side' .* is not deleted yet: jobs keep writing to it"):
         table.delete_branch("side")
+
+
+class Turns:
+    """Automatic expiry of a table that keeps two snapshots, at times of the test's own, in the thread of the test.
+
+    Args:
+        held: which files the store never deletes.
+    """
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *held: str) -> None:
+        self.store, self.now_s = Holding(f"memory://holding-{next(COUNTER)}/t"), 1000.0
+        self._monkeypatch = monkeypatch
+        monkeypatch.setattr(automatic, "_THREADS", SimpleNamespace(offer=lambda run, turn: False))
+        named = {"snapshot.num-retained.max": "2", "snapshot.num-retained.min": "1", "snapshot.time-retained": "1 ms"}
+        ll.create_table(self.store.url, SCHEMA, options={**named, "write-only": "true"})
+        for n in range(6):
+            self.overwrite(n)
+        ll.open_table(self.store.url).alter(ll.set_option("write-only", "false"))
+        self.store.held = set(held)
+        self.metered = MeteredStore(self.store)
+        around = replace(MACHINE, monotonic_s=lambda: self.now_s, wall_s=lambda: 2.0**40)
+        timeline = Timeline(self.metered, TablePaths(), first_schema=self.store.get("schema/schema-0"))
+        self._after_commit = AfterCommit(timeline, TableOptions(named), around)
+
+    def overwrite(self, value: int) -> None:
+        """A commit that begins no expiry by itself."""
+        table = ll.open_table(self.store.url)
+        table.overwrite(rows(value))
+        table.committer.settle()
+
+    def part_ways(self) -> None:
+        """From now on the newest snapshot says that it was built on another one than is there."""
+        key = TablePaths().snapshot(self.snapshots[-1])
+        told = json.loads(self.store.get(key))
+        told["properties"]["lakelatch.base"] = f"{self.snapshots[-1] - 1}:another"
+        self.store.put(key, json.dumps(told).encode())
+
+    def run(self, pause_s: float = 100.0) -> int:
+        """One run after a pause. Returns how many requests it sent."""
+        self.now_s += pause_s
+        self.metered.reset()
+        self.store.asked.clear()
+        with self._monkeypatch.context() as patch:
+            patch.setattr(automatic, "_THREADS", SimpleNamespace(offer=lambda run, turn: run(turn) is None))
+            assert self._after_commit()
+        return sum(self.metered.snapshot().by_operation.values())
+
+    @property
+    def snapshots(self) -> list[int]:
+        return Timeline(self.store, TablePaths()).snapshot_ids()
+
+
+HELD = "snapshot/snapshot-1"
+
+
+@pytest.mark.parametrize("apart", [False, True])
+def test_a_snapshot_that_is_held_costs_the_next_expiries_nothing(monkeypatch: pytest.MonkeyPatch, apart: bool) -> None:
+    """It is not tried again by this process for an hour, and keeps none of the files that its turn was for, also where each root
+    is asked, as the history is not one line.
+    """
+    free, held = Turns(monkeypatch), Turns(monkeypatch, HELD)
+    for turns in (free, held):
+        if apart:
+            turns.part_ways()
+        turns.run()
+    assert (free.snapshots, held.snapshots) == ([6], [1, 6])
+    again = held.run()
+    assert again <= free.run() + 4, "the hints, as the ids have a gap, and the file itself"
+    assert HELD not in held.store.asked
+    for turns in (free, held):
+        turns.overwrite(7)
+        turns.overwrite(8)
+        if apart:
+            turns.part_ways()
+        turns.run()
+    assert (free.snapshots, held.snapshots) == ([8], [1, 8])
+    data = [{i.key for i in turns.store.list("bucket-0/")} for turns in (free, held)]
+    assert len(data[0]) == len(data[1]) == 1, "the held snapshot keeps no file"
+    held.store.held.clear()
+    held.run(automatic.TRIED_AGAIN_S)
+    assert held.snapshots == [8]
+
+
+def test_another_snapshot_under_the_name_of_a_held_one_is_not_taken_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """H18: the file is known as it was listed, not by its name."""
+    turns = Turns(monkeypatch, HELD)
+    turns.run()
+    turns.store.held.clear()
+    data = turns.store.get(HELD)
+    turns.store.delete_many([HELD])
+    turns.store.put(HELD, data + b" ")
+    turns.run()
+    assert turns.snapshots == [6], "it has its turn"
+
+
+def test_a_consumer_that_is_held_does_not_keep_snapshots_from_expiring(monkeypatch: pytest.MonkeyPatch) -> None:
+    turns = Turns(monkeypatch, "consumer/consumer-idle")
+    table = ll.open_table(turns.store.url)
+    table.alter(ll.set_option("consumer.expiration-time", "1 ms"))
+    table.set_consumer("idle", 6)
+    time.sleep(0.01)
+    turns.run()
+    assert turns.snapshots == [6]
+    assert "consumer/consumer-idle" in turns.store.asked
+
+
+def test_a_store_that_deletes_nothing_tells_its_time() -> None:
+    """The probe file stays, is told at the end, and nothing that needs the time fails for it."""
+    store = Holding(f"memory://holding-{next(COUNTER)}/t")
+    store.place = 0
+    with pytest.raises(DeletionRefused, match="lakelatch-clock-u"), past_refusals():
+        assert orphans.store_clock_ms(store, "u") > 0
+    store.held, store.place, store.asked = set(), 0, {}
+    assert orphans.store_clock_ms(store, "u") > 0
