@@ -184,10 +184,10 @@ def _base_with_deletions(self: settling.Settler, base: Base) -> Merge:
     return Merge("none", (), ())
 
 
-def _used_before_chosen(timeline: Timeline, schema: Any, retention: Any) -> expire.ExpiryPlan:
+def _used_before_chosen(timeline: Timeline, schema: Any, retention: Any, *about: Any) -> expire.ExpiryPlan:
     """The files that the roots use are collected before the snapshots to expire are chosen, so commits in between are missed."""
     roots = read_roots(timeline, list_roots(timeline))
-    doomed, end, _ = expire._oldest(timeline, retention, None)
+    doomed, end, _ = expire._oldest(timeline, retention, None, frozenset())
     if end is None or not doomed:
         return expire.ExpiryPlan()
     reach = Reach(timeline, schema)
