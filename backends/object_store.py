@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import inspect
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -381,6 +382,7 @@ class FsspecStore(ChoosesTransport, ObjectFolders, ABC):
             ObjectNotFound: a read found no object. For a write, a missing bucket or path is `StoreUnavailable`.
             StoreUnavailable: the message names the store, the key and the next step, without secrets (H19).
         """
+        began_s = time.monotonic()
         try:
             return cast("T", self._retrying(REPEATABLE, left_s())(self._bounded, seconds, call, *args))
         except LakelatchError:
@@ -393,7 +395,8 @@ class FsspecStore(ChoosesTransport, ObjectFolders, ABC):
                 raise ObjectNotFound(key) from None
             if answer is Answer.PAST_END and action in _READS:
                 raise _PastEnd from None
-            self._fail(action, key, answer, error)
+            asked_s = time.monotonic() - began_s if answer in REPEATABLE else 0.0
+            self._fail(action, key, answer, error, f", after {asked_s:.0f} s" if asked_s >= 1 else "")
 
     def _retrying(self, answers: frozenset[Answer], within: float) -> Any:
         """Repeats a request after these answers, for as long as this store is patient."""
@@ -409,8 +412,8 @@ class FsspecStore(ChoosesTransport, ObjectFolders, ABC):
         text = " ".join(str(error).split()) or type(error).__name__
         return self._given.redact(f"{answer.value}: {text}")
 
-    def _fail(self, action: str, key: str, answer: Answer, error: BaseException) -> NoReturn:
-        message = f"{self._url}: cannot {action} {key}: {self._line(answer, error)}"
+    def _fail(self, action: str, key: str, answer: Answer, error: BaseException, more: str = "") -> NoReturn:
+        message = f"{self._url}: cannot {action} {key}: {self._line(answer, error)}{more}"
         # The client's error is not chained if its text holds a secret (H19).
         text = "\n".join(repr(link) for link in chain(error))
         cause = error if self._given.redact(text) == text else None
@@ -446,7 +449,8 @@ NEXT_STEPS: Mapping[Answer, str] = {
     Answer.NO_CONTAINER: "check that the bucket or container in the URL exists and is spelled correctly",
     Answer.DENIED: "check what the store reports: credentials (profile, key and secret, role), rights on the path, region",
     Answer.NOT_SENT: "check the credentials, the region and the endpoint in the storage options",
-    Answer.NO_ANSWER: "check the network and the endpoint, then run it again",
+    Answer.NO_ANSWER: "check the network and the endpoint, then run it again; storage option request_timeout says how long one"
+    " request may take",
     Answer.BROKEN_OFF: "check the network and the endpoint, then run it again",
     Answer.BUSY: "the store is overloaded: run it again later, or with fewer writers",
 }

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from planned_store import PlannedStore, Said, options
 
+from lakelatch.backends import object_store
 from lakelatch.backends.adls import ADLS_ANSWERS
 from lakelatch.backends.answers import facts_of
 from lakelatch.backends.gcs import GCS_ANSWERS, _refusal
@@ -109,3 +112,15 @@ def test_a_store_is_patient_unless_it_is_told_otherwise() -> None:
     quick.fs.planned = [Said("busy")] * 10_000
     with pytest.raises(StoreUnavailable):
         quick.get("k")
+
+
+@pytest.mark.parametrize(
+    ("said", "told"), [("busy", True), ("silence", True), ("cut", True), ("denied", False), ("no bucket", False)]
+)
+def test_who_gave_up_waiting_says_after_how_long(monkeypatch: pytest.MonkeyPatch, said: str, told: bool) -> None:
+    monkeypatch.setattr(object_store, "time", SimpleNamespace(monotonic=itertools.count(0.0, 61.0).__next__))
+    store = PlannedStore("planned://b/t", options(), Patience(7.0, 3, 0.001, 0.001))
+    store.fs.planned = [Said(said)] * 10
+    with pytest.raises(StoreUnavailable, match="cannot list a/") as error:
+        list(store.list("a/"))
+    assert ("after 61 s" in error.value.message) is told
