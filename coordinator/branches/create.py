@@ -4,7 +4,8 @@ Owns: `create_branch`, the order in which its files are written. Must not know: 
 Source: format/snapshot §5; H10. Invariants: of several calls for one name one makes the branch. Its schemas are written last,
 and schema 0 after all others, so that whoever opens a branch finds it whole. The snapshot that it begins with is a root as soon
 as it is there; after that its source is looked at again, so that no expiry takes its files unseen (decision 10). The claim is
-looked at last: a deletion of what an earlier call had left marks it first, so that it cannot take files away unseen.
+looked at last: a deletion of what an earlier call had left marks it first, so that it cannot take files away unseen. A tag keeps
+what the branch begins with from Apache Paimon's expiry, which looks at one branch alone (decision 106).
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from ..history.announced import expires_below
 from ..history.timeline import Timeline
 from ..surroundings import MACHINE, Surroundings
 from .claim import Answer, Claim, claim_key, claim_of, create
+from .hold import branch_tag, inherited
 from .names import branch_root, check_branch_name
 
 
@@ -75,23 +77,27 @@ def create_branch(source: Source, name: str, around: Surroundings = MACHINE) -> 
         schema=max(source.schema_ids),
         time_ms=around.wall_ms,
     )
-    take_name(store, name, claim, around)
-    made = TablePaths(name)
+    taken = take_name(store, name, claim, around)
+    made, kept = TablePaths(name), ""
     if snapshot is not None:
+        kept = branch_tag(snapshot.id, taken.maker)
         if source.tag is not None:
             _copied(store, made.tag(source.tag), store.get(timeline.paths.tag(source.tag)), name, around)
+        held = {paths.tag(kept): snapshot.to_json() for paths in (timeline.paths, made)}
+        for key, data in (held | inherited(store, timeline.paths.branch, taken.maker)).items():
+            _copied(store, key, data, name, around)
         _copied(store, made.snapshot(snapshot.id), _bytes_of(timeline, snapshot), name, around)
-        _check_source(source, name)
+        _check_source(source, name, kept)
     schemas = timeline.parallel(lambda i: store.get(timeline.paths.schema(i)), source.schema_ids)
     *others, last = sorted(zip(source.schema_ids, schemas, strict=True), reverse=True)
     for schema_id, data in others:
         _copied(store, made.schema(schema_id), data, name, around)
     if create(store, made.schema(last[0]), last[1], around) is not Answer.CREATED:
         raise _exists(store, name)
-    held = claim_of(store, name)
-    if held is None or not held.same_work(claim):  # what there was of the branch is being deleted, or was
-        store.delete_many([made.schema(last[0])])
-        raise _exists(store, name, held) if held is not None else _being_deleted(store, name)
+    found = claim_of(store, name)
+    if found is None or not found.same_work(claim):  # what there was of the branch is being deleted, or was
+        store.delete_many([made.schema(last[0]), *([timeline.paths.tag(kept)] if kept else [])])
+        raise _exists(store, name, found) if found is not None else _being_deleted(store, name)
 
 
 def ensure_safe(timeline: Timeline, schema_ids: tuple[int, ...]) -> None:
@@ -115,17 +121,17 @@ def _check_free(store: Store, name: str) -> None:
         )
 
 
-def take_name(store: Store, name: str, claim: Claim, around: Surroundings) -> None:
-    """Create the claim, or find the claim of a call for the same branch that was cut off.
+def take_name(store: Store, name: str, claim: Claim, around: Surroundings) -> Claim:
+    """Create the claim, or find the claim of a call for the same branch that was cut off. Returns the one that is there.
 
     Raises:
         TableExists: the name belongs to another call.
     """
     if create(store, claim_key(name), claim.to_json(), around) is Answer.CREATED:
-        return
+        return claim
     held = claim_of(store, name)
     if held is not None and held.same_work(claim):
-        return
+        return held
     raise _exists(store, name, held)
 
 
@@ -170,7 +176,7 @@ def _bytes_of(timeline: Timeline, snapshot: Snapshot) -> bytes:
     return snapshot.to_json()
 
 
-def _check_source(source: Source, name: str) -> None:
+def _check_source(source: Source, name: str, kept: str) -> None:
     """Check that no expiry can have missed the new root: its announcement would be there by now (decision 10).
 
     Raises:
@@ -187,6 +193,6 @@ def _check_source(source: Source, name: str) -> None:
         return
     store, made = timeline.store, TablePaths(name)
     tags = [] if source.tag is None else [made.tag(source.tag)]
-    store.delete_many([made.snapshot(snapshot.id), *tags])
+    store.delete_many([made.snapshot(snapshot.id), *tags, made.tag(kept), timeline.paths.tag(kept)])
     store.delete_many([claim_key(name)])
     raise InvalidArgument(f"{key} has expired, or is about to", next_step="choose a later snapshot, or a tag")

@@ -24,6 +24,7 @@ from ..surroundings import MACHINE, Surroundings
 from .claim import Answer, create
 from .create import ensure_safe
 from .forward_plan import HOLD, FastForward, expired_in_branch
+from .hold import hold_shared
 
 
 def apply_fast_forward(main: Timeline, plan: FastForward, around: Surroundings = MACHINE) -> FastForward:
@@ -64,8 +65,21 @@ def apply_fast_forward(main: Timeline, plan: FastForward, around: Surroundings =
             raise _unsure(
                 f"main has the branch's snapshots, but tag '{tag}' is missing: {error.message}", before
             ) from error
+    try:
+        _share(main, branch, before)
+    except StoreUnavailable as error:
+        raise _unsure(
+            f"main has the branch's snapshots, but no tag keeps their files: {error.message}", before
+        ) from error
     _release(branch, plan)
     return plan
+
+
+def _share(main: Timeline, branch: Timeline, newest: Snapshot) -> None:
+    """Main has the branch's newest snapshot now, or since an earlier run."""
+    held = branch.find(newest.id)
+    if held is not None and held.identity == newest.identity:
+        hold_shared(main, branch, newest)
 
 
 def _hold(branch: Timeline, plan: FastForward) -> dict[int, bytes]:

@@ -3,8 +3,8 @@
 Owns: `BranchDeletion`, `plan_deletion`, `apply_deletion`, `rename_branch`. Must not know: what a branch's snapshots reach: orphan
 cleaning frees files that nothing names any more.
 Source: format/snapshot §5. Invariants: what goes first is the schemas, so that nobody opens the branch and its writers learn of
-it (H21); snapshots, tags and changelogs go last, and the claim after them. A run that was cut off is finished by the next. No
-file outside of the branch's own folder is deleted.
+it (H21); snapshots, tags and changelogs go last, then the tags that kept its files in other branches, and then the claim. A run
+that was cut off is finished by the next. No other file outside of the branch's own folder is deleted.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from ..history.timeline import Timeline
 from ..surroundings import MACHINE, Surroundings
 from .claim import Answer, Claim, claim_key, claim_of, create
 from .create import ensure_safe, take_name
+from .hold import maker_of, release_shared
 from .names import Branch, branch_root, branches_among, check_branch_name
 
 BATCH = 1_000
@@ -88,7 +89,7 @@ def apply_deletion(timeline: Timeline, plan: BranchDeletion, around: Surrounding
     """
     store, name = timeline.store, plan.name
     held = claim_of(store, name)
-    mark = held or Claim(around.new_uuid().hex, DEFAULT_BRANCH, None, None, None, 0, around.wall_ms)
+    mark = held or Claim(maker_of(None, name), DEFAULT_BRANCH, None, None, None, 0, around.wall_ms)
     store.put(claim_key(name), replace(mark, deleted=True).to_json())
     rest, refused = plan, set[str]()
     for _ in range(_ROUNDS):
@@ -109,6 +110,7 @@ def apply_deletion(timeline: Timeline, plan: BranchDeletion, around: Surrounding
         )
     if refused:  # the claim says that it is being deleted
         return plan
+    release_shared(store, name, held)
     store.delete_many([claim_key(name)])
     remove_folders(store, branch_root(name))  # one that stays would be a branch without a schema for Apache Paimon
     return plan
@@ -161,7 +163,7 @@ def rename_branch(
     ids = tuple(source.schema_ids())
     ensure_safe(source, ids)
     was = claim_of(store, name) or Claim("", DEFAULT_BRANCH, None, None, None, ids[-1], 0)
-    mark = replace(was, maker=around.new_uuid().hex, time_ms=around.wall_ms, renamed=name, deleted=False)
+    mark = replace(was, maker=maker_of(was, name), time_ms=around.wall_ms, renamed=name, deleted=False)
     if new_name not in branches:
         take_name(store, new_name, mark, around)
     _copy(store, old, new, around, schemas=False)

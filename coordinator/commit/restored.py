@@ -40,7 +40,12 @@ def hold_restored(timeline: Timeline, landed: Snapshot) -> None:
 
 def hold(timeline: Timeline, landed: Snapshot, unique: str) -> None:
     """The same for a snapshot that is known to have brought files back. One that has expired gets no tag."""
-    key = timeline.paths.tag(protecting_tag(landed.id, unique))
+    hold_as(timeline, landed, protecting_tag(landed.id, unique))
+
+
+def hold_as(timeline: Timeline, landed: Snapshot, tag: str) -> None:
+    """The same with a tag of any name."""
+    key = timeline.paths.tag(tag)
     answer = timeline.store.put_if_absent(key, landed.to_json())
     if not isinstance(answer, (Created, AlreadyThere)):
         raise StoreUnavailable(f"{key} may not have been written: {answer.reason}")

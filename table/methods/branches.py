@@ -32,7 +32,7 @@ class Branches(OpenTable):
         >>> table.create_branch("staging", snapshot=1)
         >>> receipt = table.branch("staging").append(pa.table({"v": [2]}))
         >>> print(table.branches()["staging"])
-        branch 'staging': snapshot 2, schema 0, 0 tags
+        branch 'staging': snapshot 2, schema 0, 1 tags
         >>> print(table.fast_forward("staging"))
         main gets snapshot 2 of branch 'staging', 0 schemas, 0 tags: 2 rows
         """
@@ -51,6 +51,8 @@ class Branches(OpenTable):
             snapshot: the id of the snapshot that it begins with.
             tag: the tag that it begins with; the branch gets the tag, too. Without snapshot and tag the branch has the table's
                 schemas and no rows, as in Apache Paimon.
+
+        A tag `branch-<snapshot>-…` here and in the branch keeps the files that both have; it goes with the branch.
 
         Raises:
             InvalidArgument: the name cannot be a branch's; or there is no such snapshot or tag, or it is expiring.

@@ -14,7 +14,7 @@ def test_the_life_of_a_branch(run: Any, flights: ll.Table) -> None:
     url = flights.url
     assert run("branch", "list", url).out.split() == ["branch", "created", "snapshot", "schema", "tags"]
     made = run("branch", "create", url, "dev", "--snapshot", 3)
-    assert (made.code, made.out) == (0, "created branch 'dev': snapshot 3, schema 0, 0 tags\n")
+    assert (made.code, made.out) == (0, "created branch 'dev': snapshot 3, schema 0, 1 tags\n")
     rows = Path(url).parent / "rows.csv"
     rows.write_text("carrier,delay,month\nZZ,1.00,9\n")
     assert run("write", url, rows, "--branch", "dev").code == 0
@@ -22,7 +22,7 @@ def test_the_life_of_a_branch(run: Any, flights: ll.Table) -> None:
     assert run("read", url, "--where", "month = 9", "--json").out == ""
     (listed,) = run("branch", "list", url, "--json").lines
     assert listed["created_ms"] > 0
-    assert listed | {"created_ms": 0} == {"branch": "dev", "created_ms": 0, "snapshot": 4, "schema": 0, "tags": 0}
+    assert listed | {"created_ms": 0} == {"branch": "dev", "created_ms": 0, "snapshot": 4, "schema": 0, "tags": 1}
     plan = run("branch", "fast-forward", url, "dev")
     assert plan.out == "main gets snapshot 4 of branch 'dev', 0 schemas, 0 tags: 6 rows\n"
     assert "nothing was changed" in plan.err
@@ -31,7 +31,7 @@ def test_the_life_of_a_branch(run: Any, flights: ll.Table) -> None:
     assert done == {"applied": True, "branch": "dev", "from": 3, "snapshots": [4], "schemas": [], "tags": [], "rows": 6}
     assert flights.timeline.snapshot_ids() == [1, 2, 3, 4]
     assert (
-        run("branch", "rename", url, "dev", "next").out == "'dev' is now branch 'next': snapshot 4, schema 0, 0 tags\n"
+        run("branch", "rename", url, "dev", "next").out == "'dev' is now branch 'next': snapshot 4, schema 0, 2 tags\n"
     )
     planned = run("branch", "delete", url, "next")
     assert planned.out.startswith("branch 'next': snapshot 4, ")

@@ -1,7 +1,8 @@
-"""Random histories of tags, branches, rollbacks, undos, compactions and expiries, by turns with Apache Paimon (Java 1.4.2): every
-tag and branch reads what it read when it was made (G7, decision 86).
+"""Random histories of tags, branches, rollbacks, undos, compactions and expiries, by turns with Apache Paimon (Java): every
+tag and branch reads what it read when it was made (G7, decisions 86 and 106).
 
-A seed gives the same history again; `LAKELATCH_NIGHTLY=1` runs 200. On failure the steps are printed.
+Java is 1.4.2, and also 2.0.0 where its jar is given: then a history draws which of them takes the turn. A seed gives the same
+history again; `LAKELATCH_NIGHTLY=1` runs 200. On failure the steps are printed.
 """
 
 from __future__ import annotations
@@ -22,10 +23,12 @@ from lakelatch.coordinator.maintenance.retention import Retention
 from lakelatch.core.errors import CommitConflict, InvalidArgument
 from lakelatch.table.table import Table
 
-pytestmark = pytest.mark.java
+pytestmark = [pytest.mark.java, pytest.mark.given]
 
 SEEDS = range(200 if NIGHTLY else 4)
 STEPS = 30
+CHANGES = {"append", "overwrite", "java_overwrites", "drop", "roll_back", "undo", "fast_forward", "overtake"}
+"""The steps that change the rows of main."""
 PLAIN = pa.schema([("p", pa.string()), ("v", pa.int64())])
 KEYED = pa.schema([pa.field("p", pa.string(), nullable=False), pa.field("v", pa.int64(), nullable=False)])
 KEYS = {"primary_key": ["p", "v"], "partition_by": ["p"], "options": {"bucket": "1", "write-only": "true"}}
@@ -34,19 +37,26 @@ KEYS = {"primary_key": ["p", "v"], "partition_by": ["p"], "options": {"bucket": 
 class History:
     """One seed: a table, its tags and branches with the rows that each must have, and steps as they are drawn."""
 
-    def __init__(self, seed: int, path: Path, java: Any) -> None:
-        self.rng, self.java, self.path = random.Random(seed), java, path
+    def __init__(self, seed: int, path: Path, releases: dict[str, Any]) -> None:
+        self.rng, self.releases, self.path = random.Random(seed), releases, path
         self.is_keyed = self.rng.random() < 0.3
         how: dict[str, Any] = KEYS if self.is_keyed else {"partition_by": ["p"]}
         ll.create_table(str(path), KEYED if self.is_keyed else PLAIN, **how).append(self.rows("a", 0))
         self.count, self.tags, self.branches = 0, dict[str, list[Any]](), dict[str, list[Any]]()
-        self.branched = set[str]()
         self.log = [f"seed {seed}, {'keys' if self.is_keyed else 'no keys'}"]
         self.steps: list[tuple[int, Callable[[], object]]] = [
             (4, self.append), (4, self.overwrite), (3, self.java_overwrites), (3, self.roll_back), (3, self.undo),
-            (2, self.compact), (4, self.tag), (3, self.java_tags), (1, self.branch), (2, self.untag),
-            (4, self.java_expires), (1, self.expire), (1, self.drop), (1, self.fast_forward), (1, self.write_to_branch),
+            (2, self.compact), (4, self.tag), (3, self.java_tags), (2, self.branch), (2, self.untag),
+            (4, self.java_expires), (1, self.expire), (1, self.drop), (1, self.fast_forward), (2, self.write_to_branch),
+            (1, self.java_expires_branch), (1, self.drop_branch), (1, self.rename_branch), (1, self.overtake),
         ]  # fmt: skip
+
+    @property
+    def java(self) -> Any:
+        """The release whose turn it is."""
+        name = self.rng.choice(sorted(self.releases))
+        self.log[-1] += f" {name}"
+        return self.releases[name]
 
     @property
     def table(self) -> Table:
@@ -111,25 +121,56 @@ class History:
         self.tags[name] = self.read(self.table.at(tag=name))
 
     def untag(self) -> None:
-        free = sorted(self.tags.keys() - self.branched)
-        if free:
-            name = self.rng.choice(free)
+        if self.tags:
+            name = self.rng.choice(sorted(self.tags))
             self.table.delete_tag(name)
             del self.tags[name]
 
     def branch(self) -> None:
-        """As Apache Paimon does it: from a tag, which stays, because its expiry does not look into branches."""
-        if self.tags:
-            name, tag = f"b{self.new()}", self.rng.choice(sorted(self.tags))
-            self.table.create_branch(name, tag=tag)
-            self.branched.add(tag)
-            self.branches[name] = self.read(self.table.branch(name))
+        """From a tag, a snapshot, or a snapshot of another branch."""
+        name = f"b{self.new()}"
+        which = self.rng.randrange(3)
+        if which == 0 and self.tags:
+            self.table.create_branch(name, tag=self.rng.choice(sorted(self.tags)))
+        elif which == 1 and self.branches:
+            other = self.table.branch(self.rng.choice(sorted(self.branches)))
+            other.create_branch(name, snapshot=other.timeline.snapshot_ids()[-1])
+        else:
+            self.table.create_branch(name, snapshot=self.some_id())
+        self.branches[name] = self.read(self.table.branch(name))
 
     def write_to_branch(self) -> None:
         if self.branches:
-            name = self.rng.choice(sorted(self.branches))
-            self.table.branch(name).append(self.rows("a", self.new()))
+            name, part = self.rng.choice(sorted(self.branches)), self.part()
+            if self.rng.random() < 0.5:
+                self.table.branch(name).append(self.rows(part, self.new()))
+            else:
+                self.table.branch(name).overwrite(self.rows(part, self.new()), partition={"p": part})
+            self.table.branch(name).committer.settle()
             self.branches[name] = self.read(self.table.branch(name))
+
+    def java_expires_branch(self) -> None:
+        """Main and its tags stay, too."""
+        if self.branches:
+            self.java.expire(self.path, 1, branch=self.rng.choice(sorted(self.branches)))
+
+    def drop_branch(self) -> None:
+        if self.branches:
+            name = self.rng.choice(sorted(self.branches))
+            self.table.delete_branch(name)
+            del self.branches[name]
+
+    def rename_branch(self) -> None:
+        if self.branches:
+            name, new = self.rng.choice(sorted(self.branches)), f"r{self.new()}"
+            self.table.rename_branch(name, new)
+            self.branches[new] = self.branches.pop(name)
+
+    def overtake(self) -> None:
+        """Main takes a branch over, which stays."""
+        if self.branches:
+            with suppress(InvalidArgument, CommitConflict):
+                self.table.fast_forward(self.rng.choice(sorted(self.branches)))
 
     def fast_forward(self) -> None:
         """A branch of the newest snapshot is written to, and main takes it over."""
@@ -162,10 +203,12 @@ class History:
             self.table.committer.settle()
             self.log[-1] += f" -> {self.table.timeline.snapshot_ids()} {sorted(self.tags)}"
             self.check()
-            if step in (self.java_expires, self.expire, self.compact, self.tag, self.untag):
+            if step.__name__ not in CHANGES:
                 assert self.read(self.table) == before, self.log
         for name, wanted in self.tags.items():
             assert sorted(tuple(r) for r in self.java.rows(self.path, tag=name)) == wanted, (name, self.log)
+        for name, wanted in self.branches.items():
+            assert sorted(tuple(r) for r in self.java.rows(self.path, branch=name)) == wanted, (name, self.log)
 
     def check(self) -> None:
         for name, wanted in self.tags.items():
@@ -183,8 +226,26 @@ class History:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_every_tag_and_branch_reads_what_it_read(seed: int, tmp_path: Path, paimon_java: Any) -> None:
-    History(seed, tmp_path / "t", paimon_java).play()
+def test_every_tag_and_branch_reads_what_it_read(seed: int, tmp_path: Path, each_java: dict[str, Any]) -> None:
+    History(seed, tmp_path / "t", each_java).play()
+
+
+def test_a_branch_of_a_snapshot_keeps_its_files(tmp_path: Path, paimon_java: Any) -> None:
+    """Java's expiry of main does not look at branches, and its expiry of a branch not at main."""
+    path = tmp_path / "t"
+    table = ll.create_table(str(path), PLAIN)
+    table.append(pa.table({"p": ["a"], "v": [1]}))
+    table.create_branch("b", snapshot=1)
+    table.branch("b").overwrite(pa.table({"p": ["a"], "v": [9]}), partition={})
+    table.branch("b").committer.settle()
+    paimon_java.expire(path, 1, branch="b")
+    assert table.to_arrow()["v"].to_pylist() == [1]
+    table.create_branch("c", snapshot=1)
+    table.overwrite(pa.table({"p": ["a"], "v": [2]}), partition={})
+    table.append(pa.table({"p": ["a"], "v": [3]}))
+    table.committer.settle()
+    paimon_java.expire(path, 1)
+    assert ll.open_table(str(path)).branch("c").to_arrow()["v"].to_pylist() == [1]
 
 
 def test_the_files_of_an_older_tag_stay_after_a_rollback(tmp_path: Path, paimon_java: Any) -> None:

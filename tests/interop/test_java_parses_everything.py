@@ -25,7 +25,7 @@ from lakelatch.coordinator.maintenance.retention import Retention
 from lakelatch.table.catalog.catalog import Catalog
 from lakelatch.table.table import Table
 
-pytestmark = pytest.mark.java
+pytestmark = [pytest.mark.java, pytest.mark.given]
 
 ROWS = pa.table(
     {"dt": ["2020-01-01", "2020-01-02"], "k": pa.array([1, 2], pa.int64()), "v": pa.array([1, 2], pa.int64())}

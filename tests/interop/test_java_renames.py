@@ -1,4 +1,5 @@
-"""Tables whose options name columns, altered at random: Apache Paimon (Java) opens them, and reads what lakelatch reads (G8).
+"""Tables whose options name columns, altered at random: Apache Paimon (Java) opens them, and reads what lakelatch reads (G8):
+1.4.2, and 2.0.0 where its jar is given.
 
 A seed gives the same table and alterations again; `LAKELATCH_NIGHTLY=1` draws fifty times as many.
 """
@@ -18,7 +19,7 @@ from values import assert_same_rows
 import lakelatch as ll
 from lakelatch.core.errors import InvalidArgument
 
-pytestmark = pytest.mark.java
+pytestmark = [pytest.mark.java, pytest.mark.given]
 SEEDS = range(600 if NIGHTLY else 12)
 ROWS = "ARRAY<ROW<id INT, n INT>>"
 OPTIONS: list[dict[str, str]] = [
@@ -48,7 +49,7 @@ OPTIONS: list[dict[str, str]] = [
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_java_reads_what_we_read_after_any_alteration(seed: int, tmp_path: Path, paimon_java: Any) -> None:
+def test_java_reads_what_we_read_after_any_alteration(seed: int, tmp_path: Path, each_java: dict[str, Any]) -> None:
     rng = random.Random(f"renames {seed}")
     columns = [("k", "INT NOT NULL"), *((name, "INT") for name in "abgh"), ("r", ROWS)]
     options = {"bucket": "1", **OPTIONS[seed % len(OPTIONS)]}
@@ -105,4 +106,5 @@ def test_java_reads_what_we_read_after_any_alteration(seed: int, tmp_path: Path,
         told.append(f"{names}")
         write()
         ours = our_rows(ll.open_table(table.url))
-        assert_same_rows(paimon_java.rows(tmp_path / "t"), ours, "\n".join(told))
+        for release, java in each_java.items():
+            assert_same_rows(java.rows(tmp_path / "t"), ours, "\n".join([release, *told]))

@@ -10,7 +10,7 @@ from interop.java.jvm import VERSION, bundle_jar
 from interop.spark_env import connector
 from paimon_words import ENUMS, TEXTS, constants
 
-pytestmark = pytest.mark.java
+pytestmark = [pytest.mark.java, pytest.mark.given]
 
 
 def test_the_recorded_words_are_those_of_the_jars() -> None:

@@ -23,6 +23,8 @@ from interop.spark_env import connector
 from merge_cases import RECORDED_SEEDS, MergeCase, merge_cases, record, recorded
 from merge_differences import differences
 
+pytestmark = pytest.mark.given
+
 CHILD = Path(__file__).with_name("paimon_2_child.py")
 SEEDS = range(60 if NIGHTLY else 5)
 

@@ -100,8 +100,12 @@ def _trust_of_this_machine(folder: Path) -> list[str]:
     return [f"{ssl_option}={store}", f"{ssl_option}Type=PKCS12", f"{ssl_option}Password=changeit"]
 
 
-def start() -> None:
-    """Starts the JVM; does nothing if it runs."""
+def start(jar: Path | None = None) -> None:
+    """Starts the JVM; does nothing if it runs.
+
+    Args:
+        jar: another release than the bundle's.
+    """
     if jpype.isJVMStarted():
         return
     home = java_home.wire()
@@ -116,6 +120,6 @@ def start() -> None:
         "-XX:+UseSerialGC",
         "-XX:TieredStopAtLevel=1",
         "--add-opens=java.base/java.nio=ALL-UNNAMED",
-        classpath=[str(bundle_jar()), str(pyspark_jars() / "*")],
+        classpath=[str(jar or bundle_jar()), str(pyspark_jars() / "*")],
         convertStrings=False,
     )

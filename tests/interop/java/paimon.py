@@ -416,7 +416,9 @@ class PaimonJava:
     def create_tag(self, path: str | os.PathLike[str], name: str, snapshot: int) -> None:
         self.open(path).createTag(name, JLong(snapshot))
 
-    def expire(self, path: str | os.PathLike[str], keep: int, changelogs: int | None = None) -> None:
+    def expire(
+        self, path: str | os.PathLike[str], keep: int, changelogs: int | None = None, branch: str | None = None
+    ) -> None:
         """Expires all but the newest snapshots, and all but the newest changelogs where these are kept longer.
 
         Java 1.4.2 fails if more changelogs are to be kept than there are ids.
@@ -427,7 +429,7 @@ class PaimonJava:
         if changelogs is not None:
             number = JClass("java.lang.Integer").valueOf(JInt(changelogs))
             ended = ended.changelogRetainMax(number).changelogRetainMin(number)
-        table = self.open(path)
+        table = self.open(path, branch=branch)
         table.newExpireSnapshots().config(ended.build()).expire()
         if changelogs is not None:
             table.newExpireChangelog().config(ended.build()).expire()

@@ -21,6 +21,7 @@ from lakelatch.core.metadata.snapshot import Snapshot
 HISTORY = [replace(one, schema_id=one.id - 1) for one in chain(1, 2, 3)]
 AROUND = replace(MACHINE, new_uuid=lambda: uuid.UUID(int=7), wall_s=lambda: 5.0, sleep=lambda seconds: None)
 MAKER = f"{7:032x}"
+KEPT = f"tag/tag-branch-3-{MAKER[:8]}"
 
 
 @pytest.fixture
@@ -83,8 +84,9 @@ def test_the_claim_says_what_the_branch_is_made_from(store: Refusing) -> None:
 def test_each_file_is_the_sources_own_and_schema_0_comes_last(store: Refusing) -> None:
     made(store, HISTORY[2])
     root = "create branch/branch-b/"
-    order = ["lakelatch/origin", "snapshot/snapshot-3", "schema/schema-2", "schema/schema-1", "schema/schema-0"]
-    assert store.changes == [root + name for name in order]
+    order = ["lakelatch/origin", KEPT, "snapshot/snapshot-3", "schema/schema-2", "schema/schema-1", "schema/schema-0"]
+    assert [change for change in store.changes if change != f"create {KEPT}"] == [root + name for name in order]
+    assert store.changes[1] == f"create {KEPT}"
     for name in order[1:]:
         assert store.get(f"branch/branch-b/{name}") == store.get(name)
 
@@ -294,7 +296,7 @@ def test_an_interrupted_refusal_leaves_the_claim_to_the_end(store: Refusing) -> 
     store.plans["delete branch/branch-b/snapshot/snapshot-2"] = raising(StoreUnavailable("503"))
     with pytest.raises(StoreUnavailable):
         made(store, HISTORY[1])
-    assert files(store) == ["lakelatch/origin", "snapshot/snapshot-2"]
+    assert files(store) == ["lakelatch/origin", "snapshot/snapshot-2", f"tag/tag-branch-2-{MAKER[:8]}"]
 
 
 # ------------------------------------------------------------------------------------------------------ unsafe stores

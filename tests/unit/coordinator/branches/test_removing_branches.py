@@ -16,6 +16,7 @@ from lakelatch.backends.local import LocalStore
 from lakelatch.backends.probe import PROBED
 from lakelatch.backends.store import Created, ObjectNotFound
 from lakelatch.coordinator.branches.claim import Claim, claim_key, claim_of
+from lakelatch.coordinator.branches.hold import maker_of
 from lakelatch.coordinator.branches.names import Branch, list_branches
 from lakelatch.coordinator.branches.remove import (
     BranchDeletion,
@@ -30,7 +31,6 @@ from lakelatch.core.metadata.schema import TableSchema, new_schema
 from lakelatch.core.rows.arrow import from_arrow_schema
 
 AROUND = replace(MACHINE, new_uuid=lambda: uuid.UUID(int=7), wall_s=lambda: 5.0, sleep=lambda seconds: None)
-MAKER = f"{7:032x}"
 MADE = Claim("maker", "main", 2, "uuid-2", None, 1, 3)
 ROOT = "branch/branch-b/"
 SCHEMAS = ("schema/schema-0", "schema/schema-1")
@@ -103,7 +103,10 @@ def test_the_deletion_marks_the_claim_and_ends_with_it(store: Refusing) -> None:
 
 @pytest.mark.parametrize(
     ("held", "wanted"),
-    [(MADE, replace(MADE, deleted=True)), (None, Claim(MAKER, "main", *[None] * 3, 0, 5_000, None, True))],
+    [
+        (MADE, replace(MADE, deleted=True)),
+        (None, Claim(maker_of(None, "b"), "main", *[None] * 3, 0, 5_000, None, True)),
+    ],
 )
 def test_while_it_is_deleted_the_claim_says_so(store: Refusing, held: Claim | None, wanted: Claim) -> None:
     """Also that of a branch that another engine made, and which has none."""
@@ -213,19 +216,19 @@ def test_a_renamed_branch_has_the_same_files_and_the_same_origin(store: Refusing
     renamed(store)
     assert held(store, "c") == before
     assert keys(store, ROOT) == []
-    assert claim_of(store, "c") == replace(MADE, maker=MAKER, time_ms=5_000)
+    assert claim_of(store, "c") == replace(MADE, time_ms=5_000)
 
 
 def test_a_branch_without_a_claim_gets_one_with_its_newest_schema(store: Refusing) -> None:
     store.plain().delete_many([claim_key("b")])
     renamed(store)
-    assert claim_of(store, "c") == Claim(MAKER, "main", None, None, None, 1, 5_000)
+    assert claim_of(store, "c") == Claim(maker_of(None, "b"), "main", None, None, None, 1, 5_000)
 
 
 def test_the_new_name_does_not_inherit_that_a_deletion_was_begun(store: Refusing) -> None:
     store.plain().put(claim_key("b"), replace(MADE, deleted=True).to_json())
     renamed(store)
-    assert claim_of(store, "c") == replace(MADE, maker=MAKER, time_ms=5_000)
+    assert claim_of(store, "c") == replace(MADE, time_ms=5_000)
 
 
 def test_what_is_written_under_the_new_name_comes_in_the_order_of_a_new_branch(store: Refusing) -> None:
@@ -246,7 +249,7 @@ def test_while_it_is_renamed_the_new_claim_names_the_old_name(store: Refusing) -
     seen: list[Claim | None] = []
     store.once("create branch/branch-c/schema/schema-0", lambda: seen.append(claim_of(store.plain(), "c")))
     renamed(store)
-    assert seen == [replace(MADE, maker=MAKER, time_ms=5_000, renamed="b")]
+    assert seen == [replace(MADE, time_ms=5_000, renamed="b")]
 
 
 def test_what_is_committed_before_the_old_name_goes_comes_along(store: Refusing) -> None:
@@ -298,7 +301,7 @@ def test_a_renaming_that_was_cut_off_is_finished_by_the_same_call(store: Refusin
     assert held(store, "c") == before
     assert keys(store, ROOT) == []
     found = claim_of(store, "c")
-    assert found == replace(MADE, maker=MAKER, time_ms=5_000)
+    assert found == replace(MADE, time_ms=5_000)
 
 
 def test_a_renaming_that_was_cut_off_does_not_ask_for_the_new_name_again(store: Refusing) -> None:

@@ -1,0 +1,86 @@
+"""Tags that keep the files which a branch shares with the one that it was made from, for as long as the branch is there.
+
+Owns: `branch_tag`, `maker_of`, `hold_shared`, `inherited`, `release_shared`. Must not know: how a branch is made or deleted.
+Source: decision 106. Invariant: when Apache Paimon expires one of two branches, it looks at the tags of that branch alone. A
+snapshot that both have is tagged in both.
+"""
+
+from __future__ import annotations
+
+import re
+from contextlib import suppress
+from hashlib import sha256
+
+from ...backends.store import ObjectNotFound, Store
+from ...core.errors import TableCorrupt
+from ...core.metadata.snapshot import Snapshot
+from ...core.paths import BRANCH_DIR, DEFAULT_BRANCH
+from ..commit.restored import hold_as
+from ..history.timeline import Timeline
+from .claim import Claim, claim_key, claim_of
+
+_UNIQUE = 8
+
+
+def branch_tag(snapshot_id: int, maker: str) -> str:
+    """The name of a tag that keeps what a branch shares.
+
+    >>> branch_tag(7, "ab12cd34ef56")
+    'branch-7-ab12cd34'
+    """
+    return f"branch-{snapshot_id}-{maker[:_UNIQUE]}"
+
+
+def maker_of(claim: Claim | None, name: str) -> str:
+    """What identifies a branch, also after it is renamed; one that Apache Paimon made has no claim."""
+    return claim.maker if claim is not None and claim.maker else sha256(name.encode()).hexdigest()
+
+
+def hold_shared(source: Timeline, branch: Timeline, shared: Snapshot) -> None:
+    """Tag a snapshot of a branch that came into another one. To be called again does no harm.
+
+    Raises:
+        StoreUnavailable: it is not known whether the tags are there.
+    """
+    name = branch.paths.branch
+    tag = branch_tag(shared.id, maker_of(claim_of(branch.store, name), name))
+    for timeline in (source, branch):
+        hold_as(timeline, shared, tag)
+
+
+def inherited(store: Store, parent: str, maker: str) -> dict[str, bytes]:
+    """The tags that a branch needs beside those of the branch that it is made from, which may be deleted before it."""
+    if parent == DEFAULT_BRANCH:
+        return {}
+    mine, found = maker_of(claim_of(store, parent), parent), {}
+    for key in _tags_of(store, mine):
+        with suppress(ObjectNotFound):
+            found[f"{key.rpartition('-')[0]}-{maker[:_UNIQUE]}"] = store.get(key)
+    return found
+
+
+def release_shared(store: Store, name: str, claim: Claim | None) -> None:
+    """Delete a branch's tags in all others, unless it goes on under another name."""
+    maker = maker_of(claim, name)
+    for info in store.list(f"{BRANCH_DIR}/"):
+        other = info.key.removeprefix(f"{BRANCH_DIR}/branch-").partition("/")[0]
+        if other != name and info.key == claim_key(other) and _may_be_of(store, other, maker):
+            return
+    tags = _tags_of(store, maker)
+    if tags:
+        store.delete_many(tags)
+
+
+def _may_be_of(store: Store, name: str, maker: str) -> bool:
+    try:
+        return maker_of(claim_of(store, name), name) == maker
+    except TableCorrupt:  # nobody knows
+        return True
+
+
+def _tags_of(store: Store, maker: str) -> list[str]:
+    """The keys of a branch's tags, in main and in all branches."""
+    named = re.compile(rf"(?:{BRANCH_DIR}/branch-[^/]+/)?tag/tag-branch-\d+-{maker[:_UNIQUE]}")
+    return [
+        info.key for folder in ("tag/", f"{BRANCH_DIR}/") for info in store.list(folder) if named.fullmatch(info.key)
+    ]
