@@ -234,6 +234,7 @@ def test_a_name_that_was_taken_away_in_the_meantime_leaves_no_schema_0(
         made(store, HISTORY[1])
     assert raised.value.message == told.format(url=store.url)
     assert [key for key in files(store) if key.startswith("schema/")] == ["schema/schema-1"]
+    assert keys(store, "tag/") == ["tag/tag-eod"]
 
 
 @pytest.mark.parametrize("name", [7, "main", "5", "a/b"])
