@@ -10,6 +10,8 @@ Source: format/stores §1, §4.
 from __future__ import annotations
 
 import enum
+import html
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -177,6 +179,21 @@ def create_outcome(answer: Answer, reason: str, earlier_send: bool) -> AlreadyTh
     if answer in APPLIED_NOTHING:
         return Unknown(f"{reason}, after a send that was not answered") if earlier_send else None
     return Unknown(reason)
+
+
+_DOCUMENT = re.compile(
+    r"\ufeff?(?:<\?xml[^>]*\?>\s*)?<Error>.*?<Code>([^<]*)</Code>.*?<Message>([^<]*)</Message>.*?</Error>", re.DOTALL
+)
+_LONGEST_DOCUMENT = 4000
+
+
+def sentence(error: BaseException) -> str:
+    """What an error says, on one line. Of a store's XML document only the code and the message are told."""
+    text = " ".join(str(error).split()) or type(error).__name__
+    if "<Error>" not in text:
+        return text
+    said = _DOCUMENT.sub(lambda found: f"{found[1]}: {found[2]}", text[:_LONGEST_DOCUMENT])
+    return html.unescape(said) + text[_LONGEST_DOCUMENT:]
 
 
 def chain(error: BaseException) -> Iterator[BaseException]:

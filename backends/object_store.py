@@ -20,7 +20,17 @@ from datetime import datetime
 from typing import Any, NoReturn, TypeVar, cast
 
 from ..core.errors import InvalidArgument, LakelatchError, StoreUnavailable, UnsafeBackend
-from .answers import APPLIED_NOTHING, BUSY, REPEATABLE, REPEATABLE_CREATE, Answer, chain, create_outcome, facts_of
+from .answers import (
+    APPLIED_NOTHING,
+    BUSY,
+    REPEATABLE,
+    REPEATABLE_CREATE,
+    Answer,
+    chain,
+    create_outcome,
+    facts_of,
+    sentence,
+)
 from .carrier import ChoosesTransport
 from .deadline import left_s
 from .files import RangeInput, checked_range
@@ -390,7 +400,7 @@ class FsspecStore(ChoosesTransport, ObjectFolders, ABC):
         except Exception as error:
             answer = self._classify(error)
             if answer in refusals:
-                raise _Kept(self._given.redact(" ".join(str(error).split())[:300] or type(error).__name__)) from None
+                raise _Kept(self._given.redact(sentence(error)[:300])) from None
             if answer is Answer.MISSING and action in _READS:
                 raise ObjectNotFound(key) from None
             if answer is Answer.PAST_END and action in _READS:
@@ -409,8 +419,7 @@ class FsspecStore(ChoosesTransport, ObjectFolders, ABC):
         )
 
     def _line(self, answer: Answer, error: BaseException) -> str:
-        text = " ".join(str(error).split()) or type(error).__name__
-        return self._given.redact(f"{answer.value}: {text}")
+        return self._given.redact(f"{answer.value}: {sentence(error)}")
 
     def _fail(self, action: str, key: str, answer: Answer, error: BaseException, more: str = "") -> NoReturn:
         message = f"{self._url}: cannot {action} {key}: {self._line(answer, error)}{more}"

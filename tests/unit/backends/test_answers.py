@@ -8,7 +8,16 @@ from typing import Any
 import pytest
 from fsspec.exceptions import FSTimeoutError
 
-from lakelatch.backends.answers import COMMON_STATUSES, Answer, AnswerTable, Facts, chain, create_outcome, facts_of
+from lakelatch.backends.answers import (
+    COMMON_STATUSES,
+    Answer,
+    AnswerTable,
+    Facts,
+    chain,
+    create_outcome,
+    facts_of,
+    sentence,
+)
 from lakelatch.backends.store import AlreadyThere, Unknown
 from lakelatch.backends.transport import ClientDied
 
@@ -201,3 +210,25 @@ def test_outcome_of_a_create(answer: Answer) -> None:
         assert isinstance(later, Unknown) and later.reason.startswith("why, after a send")
     else:
         assert first == later == Unknown("why")
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("plain text", "plain text"),
+        ("", "OSError"),
+        (
+            '409 Conflict: \ufeff<?xml version="1.0" encoding="utf-8"?>\n<Error><Code>BlobImmutableDueToPolicy</Code>\n'
+            "<Message>It is\nprotected &amp; held.</Message></Error>",
+            "409 Conflict: BlobImmutableDueToPolicy: It is protected & held.",
+        ),
+        (
+            "403: <Error><Code>AccessDenied</Code><Message>Access Denied</Message><RequestId>7</RequestId></Error>, sent once",
+            "403: AccessDenied: Access Denied, sent once",
+        ),
+        ("<Error><Code>Cut</Code><Mess", "<Error><Code>Cut</Code><Mess"),
+        ("<Error>" + "<Code>" * 3000, "<Error>" + "<Code>" * 3000),
+    ],
+)
+def test_a_document_of_a_store_is_told_as_a_sentence(text: str, told: str) -> None:
+    assert sentence(OSError(text)) == told
