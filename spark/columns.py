@@ -10,6 +10,7 @@ name of each one. So two columns of the same type cannot be swapped, and names t
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -98,11 +99,11 @@ def match_columns(
         raise InvalidArgument("the frame has no column")
     if row_kind is not None and row_kind not in names:
         raise InvalidArgument(f"row_kind: the frame has no column '{row_kind}'", next_step=closest(row_kind, names))
-    for name in names:
+    for name, times in Counter(names).items():
+        if times > 1:
+            raise InvalidArgument(f"the frame has column '{name}' twice")
         if name not in table.by_name and name != row_kind:
             raise InvalidArgument(f"the table has no column '{name}'", next_step=closest(name, list(table.names)))
-        if names.count(name) > 1:
-            raise InvalidArgument(f"the frame has column '{name}' twice")
     for field in table.fields:
         given = field.name in names or field.name in filled
         if not given and not field.type.nullable and field.default_value is None:

@@ -7,6 +7,7 @@ Source: format/schema §1. Invariant: A schema that was read is written as JSON 
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -238,9 +239,8 @@ def _check_columns(schema: TableSchema) -> None:
             raise InvalidArgument(f"column name {field.name!r} is reserved by the format")
     types = [t for f in schema.fields for t in walk_types(f.type)]
     for fields in (schema.fields, *(t.fields for t in types if isinstance(t, RowType))):
-        names = [f.name for f in fields]
-        for name in names:
-            if not name.strip() or names.count(name) > 1:
+        for name, times in Counter(f.name for f in fields).items():
+            if not name.strip() or times > 1:
                 raise InvalidArgument(f"column name {name!r} is blank or used twice")
     for data_type in types:
         _check_type(data_type)

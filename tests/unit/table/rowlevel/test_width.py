@@ -25,6 +25,19 @@ def updated(table: ll.Table, rows: pa.Table) -> None:
     assert table.update(set={name: f"{name} + 1" for name in rows.column_names[2:]}).rows_updated == 2
 
 
+def alter_s(columns: int) -> float:
+    schema = pa.schema([(f"c{i}", pa.int64()) for i in range(columns)])
+    table = ll.create_table(f"memory://{uuid.uuid4().hex}/t", schema)
+    began = time.process_time()
+    table.alter(ll.add_column("new", "INT"))
+    return time.process_time() - began
+
+
+def test_a_new_column_costs_what_a_schema_costs() -> None:
+    alter_s(10)  # imports
+    assert alter_s(5 * WIDE) < MOST * max(alter_s(WIDE), alter_s(WIDE))
+
+
 def cost_s(columns: int, act: Callable[[ll.Table, pa.Table], None]) -> float:
     rows = pa.table({f"c{i}": [i, i + 1] for i in range(columns)})
     found = []
