@@ -13,7 +13,7 @@ import binascii
 import json
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ...core.errors import TableCorrupt
@@ -131,7 +131,10 @@ def parse_intent(data: bytes, where: str) -> Intent:
             _count(raw, "schema"),
             _typed(raw, "buckets", int),
             _count(raw, "rows"),
-            tuple(decode_manifest_list(base64.b64decode(_typed(raw, "manifests", str), validate=True), where)),
+            tuple(
+                replace(line, listed_in="")  # once it is carried, the list of a snapshot names it
+                for line in decode_manifest_list(base64.b64decode(_typed(raw, "manifests", str), validate=True), where)
+            ),
             _typed({"table": "", **raw}, "table", str),
         )
     except (ValueError, TypeError, KeyError, binascii.Error) as error:

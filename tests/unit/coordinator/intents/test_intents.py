@@ -86,6 +86,16 @@ def test_an_intent_is_read_back_as_it_was_written() -> None:
     assert parse_intent(made.to_json(), f"lakelatch/intents/{made.file_name}") == made
 
 
+def test_the_manifests_of_an_intent_are_read_like_those_of_a_list() -> None:
+    """A leader keeps them as part of the state that it knows, and its next undo or compaction reads them."""
+    table = opened()
+    (line,) = lines_of(table)
+    made = intent(line.file_name.removeprefix("manifest-").rpartition("-")[0], manifests=(line,))
+    read = parse_intent(made.to_json(), f"lakelatch/intents/{made.file_name}")
+    assert read.manifests == (line,)
+    assert len(table.timeline.entries(read.manifests)) == 1
+
+
 @pytest.mark.parametrize(
     ("change", "told"),
     [
