@@ -31,6 +31,15 @@ def branch_tag(snapshot_id: int, maker: str) -> str:
     return f"branch-{snapshot_id}-{maker[:_UNIQUE]}"
 
 
+def is_branch_tag(name: str) -> bool:
+    """Is a tag one of these?
+
+    >>> is_branch_tag("branch-7-ab12cd34"), is_branch_tag("branch-7")
+    (True, False)
+    """
+    return re.fullmatch(rf"branch-\d+-[0-9a-f]{{{_UNIQUE}}}", name) is not None
+
+
 def maker_of(claim: Claim | None, name: str) -> str:
     """What identifies a branch, also after it is renamed; one that Apache Paimon made has no claim."""
     return claim.maker if claim is not None and claim.maker else sha256(name.encode()).hexdigest()

@@ -12,6 +12,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta, timezone
 
 from ...core.metadata.tag import Tag
+from ..branches.hold import is_branch_tag
 from ..history.timeline import Timeline
 from ..maintenance.drop import REFERENCED
 from ..maintenance.reference import CLONED
@@ -24,12 +25,12 @@ def wall_time(at_ms: int) -> datetime:
 
 
 def keeps_a_clone(name: str, of_clone: bool) -> bool:
-    """Is a tag one that keeps the files of a clone by reference, in the table or in the clone itself?
+    """Is a tag one that keeps the files of a clone by reference, in the table or in the clone itself, or those of a branch?
 
     >>> keeps_a_clone("referenced-by-trial-6b046a21-7", False), keeps_a_clone("cloned", False), keeps_a_clone("cloned", True)
     (True, False, True)
     """
-    return name.startswith(REFERENCED) or (of_clone and name == CLONED)
+    return name.startswith(REFERENCED) or is_branch_tag(name) or (of_clone and name == CLONED)
 
 
 def outlived(timeline: Timeline, now_ms: int, older_than_ms: int | None = None, *, of_clone: bool = False) -> list[Tag]:

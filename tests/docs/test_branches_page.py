@@ -12,9 +12,9 @@ PAGE = "docs/branches.md"
 def test_the_page_runs_and_prints_what_it_says(tmp_path: Path) -> None:
     printed = run_python("\n".join(blocks(PAGE, "python")), tmp_path).splitlines()
     assert printed[:3] == [
-        "branch 'staging': snapshot 3, schema 0, 0 tags",
+        "branch 'staging': snapshot 3, schema 0, 1 tags",
         "main gets snapshot 3 of branch 'staging', 0 schemas, 0 tags: 3 rows",
-        "branch 'checked': snapshot 3, schema 0, 0 tags: 5 files of metadata",
+        "branch 'checked': snapshot 3, schema 0, 2 tags: 7 files of metadata",
     ]
     assert printed[3].startswith(
         "1. take 1 files that cannot be read out of the newest state, with a commit: day=1: 1 rows"

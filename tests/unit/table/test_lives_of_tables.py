@@ -46,6 +46,11 @@ Row = tuple[int, int, str]
 Rows = Counter[Row]
 
 
+def named(table: Table) -> set[str]:
+    """The tags of a table, without those that keep what its branches share."""
+    return {tag.name for tag in table.tags() if not tag.name.startswith("branch-")}
+
+
 class Life:
     """One table, and what its branches, snapshots and tags must read."""
 
@@ -156,7 +161,7 @@ class Life:
 
     def protected(self, branch: str) -> None:
         """The tags that keep what was restored, wherever it had been deleted."""
-        for name in {tag.name for tag in self.table(branch).tags()} - set(self.tags[branch]):
+        for name in named(self.table(branch)) - set(self.tags[branch]):
             kind, snapshot_id, _ = name.split("-")
             assert kind == "rollback"
             self.tags[branch][name] = self.snapshots[branch][int(snapshot_id)]
@@ -314,7 +319,7 @@ class Life:
         """The snapshots and tags of a branch are there, and its newest rows."""
         table = self.table(branch)
         assert set(table.timeline.snapshot_ids()) == set(self.snapshots[branch]), branch
-        assert {tag.name for tag in table.tags()} == set(self.tags[branch]), branch
+        assert named(table) == set(self.tags[branch]), branch
         assert read(table) == self.newest[branch], branch
         return table
 

@@ -332,7 +332,7 @@ def test_where_no_clone_by_reference_is_made(tmp_path: Path) -> None:
     table.create_branch("b", snapshot=1)
     with pytest.raises(InvalidArgument, match="not of branch 'b'"):
         table.branch("b").clone(f"{tmp_path}/c", reference=True)
-    assert table.tags() == []
+    assert not [tag for tag in table.tags() if not tag.name.startswith("branch-")]
     table.clone(f"{tmp_path}/c", reference=True)
     with pytest.raises(TableExists, match="cloned already"):
         table.clone(f"{tmp_path}/c", reference=True)
@@ -354,7 +354,7 @@ def test_where_no_clone_by_reference_is_made(tmp_path: Path) -> None:
         table = ll.create_table(f"{tmp_path}/a,b/t", FIELDS)
         table.append(some(1))
         table.clone(f"{tmp_path}/g", reference=True)
-    assert table.tags() == []
+    assert not [tag for tag in table.tags() if not tag.name.startswith("branch-")]
 
 
 @pytest.mark.parametrize("option", ["scan.fallback-branch", "scan.primary-branch"])
@@ -369,7 +369,8 @@ def test_no_clone_by_reference_is_made_of_a_table_with_rows_of_another_branch(op
     rows = shown(table.refresh())
     with pytest.raises(Unsupported, match=rf"are read from branch 'other' too \(option '{option}'\)"):
         table.clone(f"{url}-clone", reference=True)
-    assert table.tags() == [] and not ll.is_table(f"{url}-clone")
+    assert not ll.is_table(f"{url}-clone")
+    assert not [tag for tag in table.tags() if not tag.name.startswith("branch-")]
     table.clone(f"{url}-clone")
     assert shown(ll.open_table(f"{url}-clone")) == rows
 

@@ -91,3 +91,10 @@ def test_a_branch_that_cannot_be_made_leaves_no_tag(table: Table) -> None:
         table.create_branch("b", snapshot=1)
     assert kept(table) == []
     assert claim_of(table.store, "b") is None
+
+
+def test_tags_that_expire_by_age_are_not_these(table: Table) -> None:
+    table.create_tag("old", snapshot=1)
+    table.create_branch("b", snapshot=1)
+    assert [tag.name for tag in table.expire_tags(older_than=2**42).tags] == ["old"]
+    assert kept(table) == [1]
