@@ -245,7 +245,7 @@ class Committer:
         return Driver(
             run=run,
             journal=BoundJournal(journal, name, address, self._around, branch, self._table_id),
-            turns=Turns(self._policy, Ticket(run.timeline, name), self._around, budget),
+            turns=Turns(self._policy, Ticket(run.timeline, name), self._around, budget, self._knows.crowd),
             pool=self._pool,
             aside=self._aside,
             newest_id=self._knows.newest.id,

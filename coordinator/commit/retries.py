@@ -106,6 +106,7 @@ class Crowd:
     ended_at_s: float = -math.inf
     looked_at_s: float = -math.inf
     in_a_row: int = 0
+    may_queue: bool = True
 
     def observe(self, others: int, attempt_s: float, now_s: float, lasted_s: float = 0.0) -> None:
         """Record that a commit ended which lost races to so many other writers, with attempts that took so long.

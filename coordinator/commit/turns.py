@@ -6,11 +6,11 @@ Owns: `Turns`. Must not know: how tickets are kept, what an attempt does. Source
 from __future__ import annotations
 
 from concurrent.futures import Executor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ..intents.tickets import Ticket
 from ..surroundings import Surroundings
-from .retries import RetryPolicy
+from .retries import Crowd, RetryPolicy
 from .time_budget import TimeBudget
 
 QUEUES_AFTER = 2
@@ -26,16 +26,22 @@ class Turns:
     Attributes:
         policy: how often it may try, and how long it waits where it has no ticket.
         ticket: its place among those that wait.
+        crowd: what its process knows of other writers.
     """
 
     policy: RetryPolicy
     ticket: Ticket
     around: Surroundings
     budget: TimeBudget
+    crowd: Crowd = field(default_factory=Crowd)
+
+    @property
+    def _may_queue(self) -> bool:
+        return self.around.time_passes and self.crowd.may_queue
 
     def queues(self, lost: int) -> bool:
         """Whether a commit that has lost so many races waits for its turn."""
-        return (self.ticket.number is not None or lost >= QUEUES_AFTER) and self.around.time_passes
+        return (self.ticket.number is not None or lost >= QUEUES_AFTER) and self._may_queue
 
     def wait(self, turn_s: float, newest_id: int) -> int:
         """Let those go first that came before. Looks again half of the way: turns may be shorter.
@@ -47,7 +53,7 @@ class Turns:
         Returns:
             how long it waited, in milliseconds.
         """
-        if not self.around.time_passes:
+        if not self._may_queue:
             return 0
         began_s, before, pause_s = self.around.monotonic_s(), 0, 0.0
         for _ in range(LOOKS):
@@ -65,4 +71,8 @@ class Turns:
     def give_back(self, aside: Executor) -> None:
         """Let the next one go on, while the caller gets its answer."""
         if self.ticket.number is not None:
-            aside.submit(self.ticket.give_back)
+            aside.submit(self._give_back)
+
+    def _give_back(self) -> None:
+        if not self.ticket.give_back():
+            self.crowd.may_queue = False  # or it would leave a ticket for each of its commits

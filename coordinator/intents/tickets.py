@@ -10,14 +10,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
 
+from ...backends.refusals import DeletionRefused
 from ...backends.store import ObjectInfo
 from ...core.errors import LakelatchError
 from ..history.timeline import Timeline
 from .shelf import folder_of, glance
 
 _FILE = re.compile(r"/ticket-(?P<number>\d{1,19})-(?P<commit>[0-9A-Za-z-]{1,64})$")
+_OVER = b"over"
+"""What is in a ticket that could not be deleted; a ticket that counts is empty."""
 STALE_AFTER_MS = 60_000
 """A ticket that is so much older than the newest one is that of a dead process. Until then it costs the others a turn."""
 
@@ -52,14 +56,23 @@ class Ticket:
         self._stale = [info.key for place, info in waiting.items() if place not in live and place != self._place]
         return sum(place < self._place for place in live)
 
-    def give_back(self) -> None:
-        """Let the next one go on. Takes away those of the dead that were seen, too."""
-        if self.number is not None:
-            keys, self.number = [self._key, *self._stale], None
-            try:
-                self.timeline.store.delete_many(keys)
-            except LakelatchError:
-                return
+    def give_back(self) -> bool:
+        """Let the next one go on. Takes away those of the dead that were seen, too.
+
+        Returns:
+            False if the store refuses that. The ticket then says that it is over, and stays until the table is cleaned.
+        """
+        if self.number is None:
+            return True
+        key, stale, self.number = self._key, self._stale, None
+        try:
+            self.timeline.store.delete_many([key, *stale])
+        except LakelatchError as error:
+            if isinstance(error, DeletionRefused) and key in error.kept:
+                with suppress(LakelatchError):
+                    self.timeline.store.put(key, _OVER)
+                return False
+        return True
 
     @property
     def _place(self) -> tuple[int, str]:
@@ -82,7 +95,7 @@ def _tickets(files: Iterable[ObjectInfo]) -> Iterable[tuple[tuple[int, str], Obj
     """The places of those that wait."""
     for info in files:
         found = _FILE.search(info.key)
-        if found is not None:
+        if found is not None and not info.size:
             yield (int(found["number"]), found["commit"]), info
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from lakelatch.backends.threads import Threads
 from lakelatch.coordinator.commit.retries import RetryPolicy
 from lakelatch.coordinator.commit.time_budget import TimeBudget
 from lakelatch.coordinator.commit.turns import Turns
@@ -23,6 +24,9 @@ class Queue:
     def ahead(self, newest_id: int) -> int:
         self.asked.append(newest_id)
         return self.left.pop(0)
+
+    def give_back(self) -> bool:
+        return False
 
 
 class Clock:
@@ -70,6 +74,16 @@ def test_who_has_lost_twice_or_has_a_ticket_waits() -> None:
     assert (made.queues(1), made.queues(2)) == (False, True)
     queue.number = 5
     assert made.queues(1)
+
+
+def test_a_process_that_may_not_delete_tickets_takes_no_more_of_them() -> None:
+    queue = Queue(0)
+    queue.number = 5
+    made = turns(Clock(), queue)
+    with Threads(1) as aside:
+        made.give_back(aside)
+    assert not made.crowd.may_queue
+    assert (made.queues(9), made.wait(1.0, 1), queue.asked) == (False, 0, [])
 
 
 def test_nobody_waits_where_no_time_passes() -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import count
 
 import pytest
 
 from lakelatch.backends.memory import MemoryStore
 from lakelatch.backends.metered import MeteredStore
+from lakelatch.backends.refusals import DeletionRefused
 from lakelatch.backends.store import ObjectInfo
 from lakelatch.coordinator.history.timeline import Timeline
 from lakelatch.coordinator.intents.tickets import STALE_AFTER_MS, Ticket, waiting
@@ -99,6 +100,19 @@ def test_a_look_is_one_request_and_the_first_one_two(store: Dated) -> None:
     assert metered.snapshot().by_operation == {"list": 2, "put": 1}
     made.give_back()
     assert metered.snapshot().by_operation == {"list": 2, "put": 1, "delete_many": 1}
+
+
+def test_a_ticket_that_may_not_be_deleted_says_that_it_is_over(store: Dated, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(keys: Iterable[str]) -> None:
+        raise DeletionRefused(dict.fromkeys(keys, "403"))
+
+    monkeypatch.setattr(store, "delete_many", refused)
+    first, second = ticket(store, "a"), ticket(store, "b")
+    assert (first.ahead(1), second.ahead(2)) == (0, 1)
+    assert not first.give_back()
+    assert second.ahead(2) == 0
+    assert waiting(second.timeline) == 1
+    assert first.give_back(), "it is given back already"
 
 
 @pytest.mark.parametrize("broken", ["put", "list", "delete_many"])
