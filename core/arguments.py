@@ -7,6 +7,7 @@ Invariant: what is returned is a plain copy, so that nobody changes it meanwhile
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from operator import index
 from typing import Any, TypeVar
 
 from .errors import InvalidArgument
@@ -18,14 +19,21 @@ _MOST = 2**63 - 1
 
 
 def whole_number(given: Any, name: str, least: int) -> int:
-    """A whole number of at least `least`, which a signed number of 64 bits holds.
+    """A whole number of at least `least`, which a signed number of 64 bits holds; also one of numpy's.
 
-    >>> whole_number(7, "limit", 0)
-    7
+    >>> import numpy as np
+    >>> whole_number(7, "limit", 0), whole_number(np.int32(7), "limit", 0)
+    (7, 7)
     """
-    if isinstance(given, bool) or not isinstance(given, int) or not least <= given <= _MOST:
+    number = plain(given)
+    if type(number) is not int or not least <= number <= _MOST:
         raise InvalidArgument(f"{name} {given!r} is not a number", next_step=f"give a whole number of at least {least}")
-    return given
+    return number
+
+
+def plain(given: Any) -> Any:
+    """A whole number as Python's own, whichever library made it; everything else as it is."""
+    return index(given) if hasattr(type(given), "__index__") and not isinstance(given, bool) else given
 
 
 def number_of_rows(given: Any, name: str, least: int) -> int:

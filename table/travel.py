@@ -17,6 +17,7 @@ from ..backends.store import ObjectNotFound
 from ..coordinator.commit.receipt import Receipt
 from ..coordinator.history.timeline import Timeline
 from ..coordinator.intents.commits import Commit, commits_named, only_commit_of
+from ..core.arguments import plain
 from ..core.errors import InvalidArgument, TableCorrupt
 from ..core.metadata.schema import TableSchema
 from ..core.metadata.snapshot import Snapshot
@@ -86,12 +87,13 @@ def commit_at(timeline: Timeline, committer: Committer, commit: int | tuple[str,
         return found[0]
     if isinstance(commit, tuple) and len(commit) == 2:
         return _commit_of(timeline, committer, *commit)
-    if isinstance(commit, bool) or not isinstance(commit, int):
+    number = plain(commit)
+    if type(number) is not int:
         raise InvalidArgument(
             f"{commit!r} is not a commit",
             next_step="give the id of a snapshot, (commit_user, identifier), or the receipt of the commit",
         )
-    return only_commit_of(_by_id(timeline, commit))
+    return only_commit_of(_by_id(timeline, number))
 
 
 def _commit_of(timeline: Timeline, committer: Committer, commit_user: str, identifier: int | None) -> Commit:
@@ -136,8 +138,8 @@ def epoch_millis(moment: Any, name: str = "timestamp", zone: tzinfo | None = Non
     >>> epoch_millis("1970-01-01T01:00+01:00"), epoch_millis(5), epoch_millis(datetime(1970, 1, 1, 0, 0, 1, tzinfo=timezone.utc))
     (0, 5, 1000)
     """
-    if isinstance(moment, int) and not isinstance(moment, (bool, Nanos)):
-        return int(moment)
+    if not isinstance(moment, Nanos) and type(millis := plain(moment)) is int:
+        return int(millis)
     nanos = coerce_literal(moment, timestamp_type(9, local_zone=True), name, zone)
     return int(nanos) // NANOS_PER_MILLI
 
@@ -167,7 +169,8 @@ def older_than_millis(limit: Any, now_ms: int, name: str = "older_than") -> int:
 
 
 def _by_id(timeline: Timeline, snapshot_id: int) -> Snapshot:
-    if isinstance(snapshot_id, bool) or not isinstance(snapshot_id, int):
+    snapshot_id = plain(snapshot_id)
+    if type(snapshot_id) is not int:
         raise InvalidArgument(f"{snapshot_id!r} is not a snapshot id")
     found = timeline.find(snapshot_id) if snapshot_id > 0 else None
     if found is not None:

@@ -137,6 +137,9 @@ class CommitRequest:
     settles_layout: ClassVar[bool] = False
     newest_schema: ClassVar[bool] = False
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "identifier", arguments.plain(self.identifier))
+
     @property
     def published_changelog(self) -> tuple[ManifestEntry, ...]:
         """The changelog files that its snapshot lists: none for an overwrite of partitions, as in Apache Paimon."""
@@ -152,6 +155,8 @@ class CommitRequest:
             )
         if not arguments.text(self.commit_user, "commit_user"):
             raise InvalidArgument("commit_user must not be empty")
+        if self.identifier is not None and type(self.identifier) is not int:
+            raise InvalidArgument(f"identifier {self.identifier!r} is not a whole number")
         if self.identifier is not None and not 0 <= self.identifier <= IDENTIFIER_MAX:
             raise InvalidArgument(f"identifier {self.identifier} is out of range 0 … {IDENTIFIER_MAX}")
         if self.remarks.watermark_ms is not None:

@@ -30,11 +30,12 @@ class Inspection(OpenTable):
             commit: a snapshot id, an identity (commit user, identifier), a receipt, or a snapshot; the latest by default.
         """
         from ...coordinator.explain import explain
+        from ...core.arguments import plain
         from ...core.metadata.snapshot import Snapshot as Found
         from ..travel import commit_at, snapshot_at
 
-        if isinstance(commit, int) and not isinstance(commit, bool):
-            commit = snapshot_at(self.timeline, snapshot=commit)
+        if type(number := plain(commit)) is int:
+            commit = snapshot_at(self.timeline, snapshot=number)
         found = self.snapshot() if commit is None else commit
         if found is None:
             raise InvalidArgument(f"{self.url} has no snapshot yet")

@@ -23,6 +23,7 @@ from ...backends.store import Store
 from ...coordinator.history.timeline import Timeline
 from ...core import arguments
 from ...core import options as opt
+from ...core.arguments import plain
 from ...core.errors import InvalidArgument, TableCorrupt
 from ...core.expressions.evaluate import to_arrow_mask
 from ...core.expressions.tree import Predicate, columns_of
@@ -117,10 +118,10 @@ def read_batches(
 
 def _memory(given: int | str) -> int:
     try:
-        found = opt.parse_size(given) if isinstance(given, str) else given
+        found = opt.parse_size(given) if isinstance(given, str) else plain(given)
     except ValueError as error:
         raise InvalidArgument(f"merge_memory: {error}") from None
-    if isinstance(found, bool) or not isinstance(found, int) or found < 1:
+    if type(found) is not int or found < 1:
         raise InvalidArgument(f"merge_memory {given!r} is not a size in bytes", next_step="give a text such as '64 mb'")
     return found
 

@@ -34,6 +34,7 @@ from ...coordinator.commit.request import (
 from ...coordinator.commit.retries import RetryPolicy
 from ...coordinator.history.timeline import Timeline
 from ...core import arguments
+from ...core.arguments import plain
 from ...core.errors import CommitConflict, InvalidArgument, LakelatchError
 from ...core.metadata.bucket_mode import BucketMode, bucket_mode
 from ...core.metadata.data_file import PartitionBucket
@@ -51,7 +52,9 @@ if TYPE_CHECKING:
 
 
 def check_identity(commit_user: str | None, identifier: int | None) -> None:
-    """Refuse one without the other."""
+    """Refuse one without the other, and an identifier that is no whole number."""
+    if identifier is not None and type(plain(identifier)) is not int:
+        raise InvalidArgument(f"identifier {identifier!r} is not a whole number")
     if (commit_user is None) != (identifier is None):
         raise InvalidArgument("commit_user and identifier make a commit exactly once: give both or neither")
 
@@ -93,7 +96,7 @@ class Transaction:
         self._committer, self._timeline = committer, timeline
         self._store, self._schema = committer.store, committer.schema
         self._user = commit_user or fresh_user or new_commit_user(committer.schema)
-        self._identifier, self._written_before = identifier, written_before
+        self._identifier, self._written_before = plain(identifier), written_before
         self._in_order, self._query = in_order, query
         self._offered: int | None = 0
         self._isolation, self._properties, self._watermark_ms = isolation, properties, watermark_ms

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -83,3 +84,28 @@ def test_the_columns_of_a_new_table_are_one_name_several_or_none(tmp_path: Path,
     keyed = lake.create_table("db.t", rows, primary_key=given, options={"bucket": "1"} if given else {})
     wanted = ("day",) if given else ()
     assert (parts.schema.partition_keys, keyed.schema.primary_keys) == (wanted, wanted)
+
+
+def test_a_number_may_be_one_of_numpy(tmp_path: Path) -> None:
+    """As a job takes them out of a frame: in identities, ids of snapshots and times."""
+    table = ll.create_table(str(tmp_path / "t"), SCHEMA)
+    rows, one = pa.table({"v": [1]}), np.int64(1)
+    assert table.append(rows, commit_user="etl", identifier=one).identifier == 1  # type: ignore[arg-type]
+    assert table.append(rows, commit_user="etl", identifier=one).replayed  # type: ignore[arg-type]
+    with table.transaction(commit_user="etl", identifier=np.uint8(2)) as tx:  # type: ignore[arg-type]
+        tx.append(rows)
+    assert table.at(snapshot=one).count() == 1  # type: ignore[arg-type]
+    assert "etl" in str(table.explain(one)) and "etl" in str(table.explain(("etl", one)))
+    assert table.to_arrow(limit=one).num_rows == 1
+    assert table.undo(np.int32(2), commit_user="etl", identifier=np.int64(3)).identifier == 3  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("given", ["1", True, 1.5, b"1", [1]])
+def test_an_identifier_is_a_whole_number(tmp_path: Path, given: Any) -> None:
+    table = ll.create_table(str(tmp_path / "t"), SCHEMA)
+    table.append(pa.table({"v": [1]}), commit_user="etl", identifier=1)
+    with pytest.raises(InvalidArgument, match="is not a whole number"):
+        table.append(pa.table({"v": [1]}), commit_user="etl", identifier=given)
+    with pytest.raises(InvalidArgument, match="is not a whole number"):
+        table.update("v = 1", set={"v": "2"}, commit_user="etl", identifier=given)
+    assert table.count() == 1
