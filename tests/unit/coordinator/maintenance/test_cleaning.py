@@ -62,8 +62,10 @@ LEFT = {
     "lakelatch/untagged/main/eod/0000",
     "lakelatch/journal/.00000000-0000-1.jsonl.0000.tmp",
     "lakelatch/intents/intent-1-left.json",
+    "lakelatch/intents/ticket-1-left",
     "lakelatch/intents/.intent-1-left.json.0000.tmp",
     "branch/branch-dev/lakelatch/intents/intent-1-left.json",
+    "branch/branch-dev/lakelatch/intents/ticket-1-left",
     "branch/branch-dev/lakelatch/intents/.intent-1-left.json.0000.tmp",
 }
 OTHERS = {"README.md", "p=a/notes.txt", "snapshot/snapshot-1.bak", "consumer/notes", ".hidden.tmp", "lakelatch/other/x"}
@@ -317,13 +319,13 @@ def test_files_are_moved_aside_and_come_back() -> None:
     assert all(key.startswith(QUARANTINE) for key in after.keys() - before.keys())
     (listed,) = table.quarantines()
     assert (listed.name, listed.files, listed.size) == (done.quarantine, len(LEFT), len(LEFT) * len("left over"))
-    assert str(listed).endswith(": 25 files, 225 bytes, until 2023-11-15T22:13:20+00:00")
+    assert str(listed).endswith(": 27 files, 243 bytes, until 2023-11-15T22:13:20+00:00")
     assert planned(table).files == ()
     with pytest.raises(InvalidArgument, match="there is no quarantine 'x'") as refused:
         table.restore_quarantine("x")
     assert listed.name in str(refused.value.next_step)
     back = table.restore_quarantine(listed.name)
-    assert (back.files, back.size, back.lost) == (len(LEFT), 225, ())
+    assert (back.files, back.size, back.lost) == (len(LEFT), 243, ())
     assert contents(table.store) == before  # type: ignore[arg-type]
     assert table.quarantines() == []
     assert str(table.restore_quarantine()) == "0 files of 0 quarantines: 0 bytes"
