@@ -13,6 +13,8 @@ from ..coordinator.branches import create as creation
 from ..coordinator.branches import forward
 from ..coordinator.branches.claim import Answer, Claim, create
 from ..coordinator.history import lineage
+from ..coordinator.history.timeline import Timeline
+from ..coordinator.maintenance import deletion, expired_files
 from ..coordinator.maintenance.expired_files import Keeper
 from ..coordinator.maintenance.roots import list_roots
 from .branching import branched_again, branched_while_expiring, forwarding
@@ -34,6 +36,11 @@ def _all_listed(self: Keeper, doomed: frozenset[ObjectInfo], *about: Any) -> set
     used = _KEPT(self, doomed, *about)
     self.seen |= frozenset(listed)
     return used
+
+
+def _untagged(timeline: Timeline) -> Any:
+    """The roots of a table whose branches were made by an engine that keeps no tags for them."""
+    return [info for info in list_roots(timeline) if "tag/tag-branch-" not in info.key]
 
 
 def _same_although_deleted(self: Claim, other: Claim) -> bool:
@@ -69,7 +76,10 @@ BRANCHES: tuple[Mutant, ...] = (
     ),
     Mutant(
         "a root that comes again is not asked",
-        lambda: [(Keeper, "kept", _all_listed)],
+        lambda: [
+            (Keeper, "kept", _all_listed),
+            *((room, "list_roots", _untagged) for room in (expired_files, deletion)),
+        ],
         (branched_again(0, expires=True, overlap=False),),
     ),
 )

@@ -9,7 +9,7 @@ from lakelatch.core.errors import ERRORS, LakelatchError
 NAMES = """
     Catalog CommitConflict Fenced InvalidArgument LakelatchError OutcomeUnknown ProtocolViolation Receipt
     RecoveredCommit Recovery RetriesExhausted Schema StoreUnavailable Table TableCorrupt TableExists TableNotFound
-    UnsafeBackend Unsupported add_column allow col create_table drop_column drop_table is_table lit migrate move_column
+    UnsafeBackend Unsupported add_column allow col create_table drop_column drop_table in_zone is_table lit migrate move_column
     open_catalog open_table recover remove_option rename_column rename_table set_comment set_option update_comment
     update_default update_nullability update_type
 """

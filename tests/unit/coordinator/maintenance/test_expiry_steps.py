@@ -32,6 +32,8 @@ from lakelatch.core.metadata.manifest import encode_index_manifest
 from lakelatch.core.paths import TablePaths
 
 LATE = 2**62
+NONE: frozenset[ObjectInfo] = frozenset()
+"""No root is held by the store."""
 
 
 def keep(count: int, **more: Any) -> Retention:
@@ -69,7 +71,7 @@ def test_as_many_snapshots_are_read_as_the_choice_needs_and_some_more(until: int
     table = bare(200)
     retention = Retention(1, 10**9, TIME_MS + until, LATE, 500)
     table.asked()
-    doomed, end, latest = _oldest(table.timeline, retention, None)
+    doomed, end, latest = _oldest(table.timeline, retention, None, NONE)
     asked = [line for line in table.asked("get snapshot/snapshot-") if not line.endswith(("-200", "-201"))]
     assert ([root.snapshot.id for root in doomed], latest) == (list(range(1, goes + 1)), 200)
     assert end is not None and end.snapshot.id == goes + 1
@@ -79,13 +81,13 @@ def test_as_many_snapshots_are_read_as_the_choice_needs_and_some_more(until: int
 def test_not_more_than_64_snapshots_are_read_at_once() -> None:
     table = bare(200)
     table.asked()
-    _oldest(table.timeline, Retention(1, 10**9, TIME_MS + 130, LATE, 500), None)
+    _oldest(table.timeline, Retention(1, 10**9, TIME_MS + 130, LATE, 500), None, NONE)
     assert len([line for line in table.asked("get snapshot/snapshot-") if not line.endswith(("-200", "-201"))]) == 190
 
 
 def test_a_table_without_snapshots_has_nothing_to_expire() -> None:
     table = Handmade(changelog__num_retained__max="100")
-    assert _oldest(table.timeline, keep(1), None) == ([], None, 0)
+    assert _oldest(table.timeline, keep(1), None, NONE) == ([], None, 0)
     retention = keep(1, changelogs=keep(5))
     assert plan_expiry(table.timeline, table.schema, retention) == ExpiryPlan()
     before = table.files()
@@ -115,20 +117,20 @@ def test_a_listing_that_lags_behind_expires_nothing() -> None:
     store = Changing(table.store.url)
     store.hidden = "snapshot/snapshot-3"
     timeline = Timeline(store, TablePaths())
-    assert _oldest(timeline, keep(1), None) == ([], None, 3)
+    assert _oldest(timeline, keep(1), None, NONE) == ([], None, 3)
     before = table.files()
     store.listings = 0
     assert expire(timeline, table.schema, keep(1, changelogs=keep(5))).snapshot_ids == ()
     assert table.files() == before
     store.hidden = ""
-    assert [root.snapshot.id for root in _oldest(timeline, keep(1), None)[0]] == [1, 2]
+    assert [root.snapshot.id for root in _oldest(timeline, keep(1), None, NONE)[0]] == [1, 2]
 
 
 def test_a_snapshot_that_lands_meanwhile_does_not_count() -> None:
     table = bare(6)
     store = Changing(table.store.url)
     store.lands = ("snapshot/snapshot-7", table.store.get("snapshot/snapshot-6"))
-    doomed, _, latest = _oldest(Timeline(store, TablePaths()), keep(2), None)
+    doomed, _, latest = _oldest(Timeline(store, TablePaths()), keep(2), None, NONE)
     assert ([root.snapshot.id for root in doomed], latest) == ([1, 2, 3, 4], 6)
 
 
@@ -139,20 +141,20 @@ def test_snapshots_are_chosen_in_the_order_of_their_ids_whatever_the_order_of_a_
         table.gone(f"snapshot/snapshot-{number}")
         table.store.put(f"snapshot/snapshot-{number}", held)
     table.store.put("snapshot/snapshot-x", b"none")
-    doomed, end, latest = _oldest(table.timeline, keep(2), None)
+    doomed, end, latest = _oldest(table.timeline, keep(2), None, NONE)
     assert [root.snapshot.id for root in doomed] == list(range(1, 11))
     assert end is not None and (end.snapshot.id, latest) == (11, 12)
-    assert [root.snapshot.id for root in _oldest(table.timeline, keep(2), 4)[0]] == [1, 2, 3]
+    assert [root.snapshot.id for root in _oldest(table.timeline, keep(2), 4, NONE)[0]] == [1, 2, 3]
 
 
 def test_a_snapshot_that_has_just_expired_is_not_among_those_to_delete() -> None:
     table = bare(6)
     store = Vanished(table.store.url)
     store.gone = "snapshot/snapshot-2"
-    doomed = _oldest(Timeline(store, TablePaths()), keep(2), None)[0]
+    doomed = _oldest(Timeline(store, TablePaths()), keep(2), None, NONE)[0]
     assert [root.snapshot.id for root in doomed] == [1, 3, 4]
     store.gone = "snapshot/snapshot-5"
-    assert _oldest(Timeline(store, TablePaths()), keep(2), None)[1] is None
+    assert _oldest(Timeline(store, TablePaths()), keep(2), None, NONE)[1] is None
 
 
 class Vanished(Asked):
