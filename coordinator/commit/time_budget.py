@@ -31,7 +31,7 @@ class TimeBudget:
     @property
     def spent(self) -> bool:
         """Whether there is no time left to send any request a second time."""
-        return self._left_s() <= 0
+        return self.left_s() <= 0
 
     def sending(self) -> None:
         """Called before a snapshot is sent for the first time: from here on the caller's wait is bounded."""
@@ -40,11 +40,12 @@ class TimeBudget:
 
     def preparing(self) -> AbstractContextManager[None]:
         """The deadline for the steps before a send: all of the commit's time."""
-        return answered_within(max(LEAST_LOOK_S, self._left_s())) if self._whole else nullcontext()
+        return answered_within(max(LEAST_LOOK_S, self.left_s())) if self._whole else nullcontext()
 
     def settling(self) -> AbstractContextManager[None]:
         """The deadline for one step that finds out whether a send landed: half of the time left; later steps get the rest."""
-        return answered_within(max(LEAST_LOOK_S, self._left_s() / 2))
+        return answered_within(max(LEAST_LOOK_S, self.left_s() / 2))
 
-    def _left_s(self) -> float:
+    def left_s(self) -> float:
+        """Seconds until it is spent."""
         return self._until_s - self._around.monotonic_s()

@@ -44,7 +44,7 @@ class Turns:
         return (self.ticket.number is not None or lost >= QUEUES_AFTER) and self._may_queue
 
     def wait(self, turn_s: float, newest_id: int) -> int:
-        """Let those go first that came before. Looks again half of the way: turns may be shorter.
+        """Let those go first that came before, but leave some time to try. Looks again half of the way: turns may be shorter.
 
         Args:
             turn_s: how long a turn is, as far as it is known.
@@ -61,7 +61,8 @@ class Turns:
                 ahead = self.ticket.ahead(newest_id)
             if ahead < before:
                 turn_s = min(turn_s, pause_s / (before - ahead))
-            pause_s = min(turn_s * max(0.7, ahead / 2), self.policy.max_wait_ms / 1000) if ahead else 0.0
+            longest_s = min(self.policy.max_wait_ms / 1000, self.budget.left_s() / 2)
+            pause_s = max(0.0, min(turn_s * max(0.7, ahead / 2), longest_s)) if ahead else 0.0
             self.around.sleep(pause_s)
             before = ahead
             if ahead <= 1:

@@ -68,6 +68,15 @@ def test_a_commit_waits_for_those_that_came_before(ahead: tuple[int, ...], longe
     assert set(queue.asked) == {7} and not queue.left
 
 
+def test_waiting_leaves_some_of_the_time_to_try() -> None:
+    clock, queue = Clock(), Queue(*[50] * 6)
+    made = turns(clock, queue)
+    made.budget = TimeBudget(8_000, clock.around)
+    made.wait(1.0, 7)
+    assert clock.slept == pytest.approx([4.0, 2.0, 1.0, 0.5, 0.25, 0.125])
+    assert made.budget.left_s() > 0
+
+
 def test_who_has_lost_twice_or_has_a_ticket_waits() -> None:
     queue = Queue()
     made = turns(Clock(), queue)
