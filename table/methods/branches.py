@@ -130,7 +130,7 @@ class Branches(OpenTable):
         """
         from ...coordinator.branches.forward import apply_fast_forward
 
-        self.committer.settle()  # hints of earlier commits are not written late, above those of main's new snapshots
+        self.settle()  # hints of earlier commits are not written late, above those of main's new snapshots
         plan = self.plan_fast_forward(name)
         done = apply_fast_forward(self.timeline, plan)
         self.refresh()

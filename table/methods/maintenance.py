@@ -101,6 +101,7 @@ class Maintenance(OpenTable):
         )
         if dry_run:
             return plan_expiry(timeline, schema, retention)
+        self.settle()  # a hint that is written late would name a snapshot that is gone
         return expire(timeline, schema, retention, progress)
 
     def compact(
