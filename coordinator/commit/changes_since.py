@@ -63,12 +63,12 @@ class ChangesSince:
         snapshot of another engine, which does not say so, all are read again.
         """
         start, end = read.id if read else 0, base.id if base else 0
-        new = [i for i in range(start + 1, end) if i not in self._read]
-        self._find(new)
+        ids = range(max(start, 1), end)
+        old = [i for i in ids if i == start or i in self._read]
+        self._find([i for i in ids if i != start and i not in self._read])
         self._read |= {s.id: s for s in (read, base) if s is not None}
         if end < start or any(i not in self._read for i in range(start + 1, end)):
             return None
-        old = [i for i in range(max(start, 1), end) if i not in new]
         doubted = max((i for i in old if base_of(self._read[i + 1]) != ref_of(self._read[i])), default=0)
         self._find([i for i in old if i <= doubted])
         chain = [self._read.get(i) for i in range(start, end + 1)]

@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from passing_time import Clock
 from pyspark.sql import types as spark
 
 import lakelatch as ll
@@ -50,19 +51,6 @@ def test_a_stream_that_reads_tells_how_far_it_is_behind(table: ll.Table, lines: 
     told = [(line["snapshot_id"], line["snapshots"], line["rows"], line["behind"]) for line in lines()]
     assert told == [(2, 2, 4, 1), (3, 1, 2, 0)]
     assert all(line["doing"] == "read" and line["size"] > 100 for line in lines())
-
-
-class Clock:
-    """Time that passes where somebody sleeps."""
-
-    def __init__(self) -> None:
-        self.now_s = 100.0
-
-    def monotonic_s(self) -> float:
-        return self.now_s
-
-    def sleep(self, seconds: float) -> None:
-        self.now_s += seconds
 
 
 @pytest.mark.parametrize(("poll", "seconds"), [(None, 1.0), ("250 ms", 0.25), ("1 min", 60.0)])

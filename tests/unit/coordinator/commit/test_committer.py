@@ -435,6 +435,37 @@ def test_a_ticket_is_given_back_however_the_commit_ends() -> None:
     assert tickets(world) == []
 
 
+def test_an_interrupt_while_it_waits_gives_the_ticket_back() -> None:
+    world = World()
+    world.append("a1")
+    world.inner.put("lakelatch/intents/ticket-0-another", b"")
+    seen: list[list[str]] = []
+
+    def interrupted(seconds: float) -> None:
+        seen.append(tickets(world))
+        raise KeyboardInterrupt
+
+    world.mine._around = replace(world.around, sleep=interrupted)
+    world.mine.meet(3, 0.5)
+    with pytest.raises(KeyboardInterrupt) as raised:
+        world.append("a2")
+    world.mine.settle()
+    assert raised.value.__cause__ is None, "it was not sent, so nothing is unknown"
+    assert len(seen[0]) == 2 and tickets(world) == ["lakelatch/intents/ticket-0-another"]
+    assert world.ids() == [1]
+
+
+@pytest.mark.parametrize(("drawn", "others", "does"), [(1.0, 0, True), (0.24, 3, True), (0.26, 3, False)])
+def test_one_of_those_who_commit_at_once_does_what_any_of_them_could(drawn: float, others: int, does: bool) -> None:
+    world = World()
+    world.mine._around = replace(world.around, uniform=lambda least, most: drawn)
+    if others:
+        world.mine.meet(others, 0.5)
+    assert world.mine.does_its_share() is does
+    world.now_s += 60.0
+    assert world.mine.does_its_share() is (drawn <= 1.0), "they have gone"
+
+
 def test_who_loses_again_takes_a_ticket() -> None:
     world = World()
     world.append("a1")

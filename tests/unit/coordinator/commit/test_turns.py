@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from passing_time import Clock
 
 from lakelatch.backends.threads import Threads
 from lakelatch.coordinator.commit.retries import RetryPolicy
@@ -29,21 +30,10 @@ class Queue:
         return False
 
 
-class Clock:
-    """Time that passes in sleep only."""
-
-    def __init__(self) -> None:
-        self.now_s, self.slept = 100.0, list[float]()
-        self.around = replace(MACHINE, monotonic_s=lambda: self.now_s, sleep=self.sleep)
-
-    def sleep(self, seconds: float) -> None:
-        self.slept.append(seconds)
-        self.now_s += seconds
-
-
-def turns(clock: Clock, queue: Any, max_wait_ms: int = 10_000) -> Turns:
-    policy = RetryPolicy(max_retries=3, timeout_ms=None, min_wait_ms=100, max_wait_ms=max_wait_ms)
-    return Turns(policy, queue, clock.around, TimeBudget(None, clock.around))
+def turns(clock: Clock, queue: Any, max_wait_ms: int = 10_000, timeout_ms: int | None = None, **about: Any) -> Turns:
+    policy = RetryPolicy(max_retries=3, timeout_ms=timeout_ms, min_wait_ms=100, max_wait_ms=max_wait_ms)
+    around = replace(MACHINE, monotonic_s=clock.monotonic_s, sleep=clock.sleep, **about)
+    return Turns(policy, queue, around, TimeBudget(timeout_ms, around))
 
 
 @pytest.mark.parametrize(
@@ -70,8 +60,7 @@ def test_a_commit_waits_for_those_that_came_before(ahead: tuple[int, ...], longe
 
 def test_waiting_leaves_some_of_the_time_to_try() -> None:
     clock, queue = Clock(), Queue(*[50] * 6)
-    made = turns(clock, queue)
-    made.budget = TimeBudget(8_000, clock.around)
+    made = turns(clock, queue, timeout_ms=8_000)
     made.wait(1.0, 7)
     assert clock.slept == pytest.approx([4.0, 2.0, 1.0, 0.5, 0.25, 0.125])
     assert made.budget.left_s() > 0
@@ -97,6 +86,5 @@ def test_a_process_that_may_not_delete_tickets_takes_no_more_of_them() -> None:
 
 def test_nobody_waits_where_no_time_passes() -> None:
     clock = Clock()
-    clock.around = replace(clock.around, time_passes=False)
-    made = turns(clock, Queue())
+    made = turns(clock, Queue(), time_passes=False)
     assert (made.queues(9), made.wait(1.0, 1), clock.slept) == (False, 0, [])

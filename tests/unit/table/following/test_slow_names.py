@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from passing_time import Clock
 
 import lakelatch as ll
 from lakelatch.backends.memory import MemoryStore
@@ -15,19 +16,6 @@ from lakelatch.table.following import consumer as following
 from lakelatch.table.following import reader
 
 COUNTER = itertools.count()
-
-
-class Clock:
-    """Time that passes where somebody sleeps."""
-
-    def __init__(self) -> None:
-        self.now_s = 100.0
-
-    def monotonic_s(self) -> float:
-        return self.now_s
-
-    def sleep(self, seconds: float) -> None:
-        self.now_s += seconds
 
 
 class Slow(MemoryStore):
