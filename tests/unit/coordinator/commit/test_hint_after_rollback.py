@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,10 @@ import pytest
 
 import lakelatch as ll
 from lakelatch.backends.local import LocalStore
+from lakelatch.backends.memory import MemoryStore
 from lakelatch.backends.store import ObjectInfo
+from lakelatch.coordinator.surroundings import MACHINE
+from lakelatch.table.methods import maintenance
 from lakelatch.table.table import Table
 
 ROWS = pa.table({"v": [1]})
@@ -93,3 +97,40 @@ def test_an_object_store_is_asked_only_after_a_slow_hint(tmp_path: Path, monkeyp
     with pytest.raises(FileNotFoundError):
         (tmp_path / "slow/t/snapshot/LATEST").read_bytes()
     assert slow.looks == 1
+
+
+class LateHint(MemoryStore):
+    """The first hint takes a while, as on a store that is slow just then; the order in which things happen is kept."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__(url)
+        self.is_late, self.done = False, list[str]()
+
+    def put(self, key: str, data: bytes) -> None:
+        if key.endswith("LATEST") and self.is_late:
+            self.is_late = False
+            time.sleep(0.2)
+        super().put(key, data)
+        self.done.append(key)
+
+    def delete_many(self, keys: Iterable[str]) -> None:
+        listed = list(keys)
+        super().delete_many(listed)
+        self.done += [f"deleted {key}" for key in listed]
+
+
+def test_an_expiry_waits_for_the_hint_of_the_last_commit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would name a snapshot that is gone by then, and another engine would believe it."""
+    made = ll.create_table("memory://late-hint/t", ROWS.schema)
+    store = LateHint(made.url)
+    table = Table(store, made.schema)
+    table.append(ROWS)
+    table.settle()
+    store.is_late = True
+    table.append(ROWS)
+    monkeypatch.setattr(maintenance, "MACHINE", replace(MACHINE, wall_s=lambda: time.time() + 86_400))
+    table.expire(retain_max=1, retain_min=1)
+    done = store.done
+    assert done.index("deleted snapshot/snapshot-1") > max(
+        n for n, what in enumerate(done) if what == "snapshot/LATEST"
+    )

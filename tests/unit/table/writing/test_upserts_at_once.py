@@ -7,12 +7,15 @@ import random
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
 import lakelatch as ll
+from lakelatch.coordinator.commit.committer import Committer
+from lakelatch.coordinator.surroundings import MACHINE
 from lakelatch.core.errors import CommitConflict
 from lakelatch.core.metadata.data_file import ADD, SOURCE_APPEND
 
@@ -82,3 +85,25 @@ def first_number(table: Any, snapshot_id: int) -> int:
     entries = table.timeline.entries(table.timeline.delta_manifests(table.timeline.snapshot(snapshot_id)))
     added = [e.file for e in entries if e.kind == ADD and e.file.file_source == SOURCE_APPEND]
     return int(min(file.min_sequence_number for file in added))
+
+
+@pytest.mark.parametrize(
+    ("drawn", "runs"), [(1.0, [1, 2, 3, 4, 5, 1]), (0.1, [1, 2, 1, 2, 1, 2])], ids=["others", "this one"]
+)
+def test_of_those_who_upsert_at_once_one_compacts_what_can_wait(drawn: float, runs: list[int]) -> None:
+    """Whoever has the lot compacts at the trigger; the others only when a bucket has more runs than it may have."""
+    options = {"bucket": "1", "num-sorted-run.compaction-trigger": "3", "num-sorted-run.stop-trigger": "5"}
+    made = ll.create_table(f"memory://upserts-at-once-{next(NUMBERS)}/t", SCHEMA, primary_key=["k"], options=options)
+    table = ll.open_table(made.url)
+    table._committer = Committer(  # type: ignore[attr-defined]
+        table.store,
+        table.paths,
+        table.schema,
+        around=replace(MACHINE, uniform=lambda least, most: drawn, sleep=lambda s: None),
+    )
+    found = []
+    for number in range(6):
+        table.committer.meet(3, 0.0)
+        table.upsert(pa.table({"k": [number], "v": ["x"]}).cast(SCHEMA))
+        found.append(len(ll.open_table(made.url).entries()))
+    assert found == runs
