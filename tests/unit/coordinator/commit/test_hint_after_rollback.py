@@ -130,7 +130,9 @@ def test_an_expiry_waits_for_the_hint_of_the_last_commit(monkeypatch: pytest.Mon
     table.append(ROWS)
     monkeypatch.setattr(maintenance, "MACHINE", replace(MACHINE, wall_s=lambda: time.time() + 86_400))
     table.expire(retain_max=1, retain_min=1)
+    table.settle()
     done = store.done
+    assert done.count("snapshot/LATEST") == 2
     assert done.index("deleted snapshot/snapshot-1") > max(
         n for n, what in enumerate(done) if what == "snapshot/LATEST"
     )
