@@ -40,6 +40,11 @@ endif
 
 SETUP_FILES := pyproject.toml .ci/constraints.txt .ci/setup .ci/requirements.py
 
+# An environment that came here from another folder, or whose Python is gone, counts as none.
+ifneq ($(shell head -n 1 .venv/.made 2>/dev/null; .venv/bin/python -c '' 2>/dev/null || echo gone),$(CURDIR))
+$(shell rm -f $(STAMP) .venv/.demo-*)
+endif
+
 .PHONY: help setup bounds lint test given unit demo docs up down nightly bench mutants diagram clean
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -65,7 +70,7 @@ given: setup ## the tests of all golden tables and of Apache Paimon's tools, in 
 
 # .ci/run calls it last.
 bounds: setup ## install the package with the lowest versions that pyproject.toml allows and with the newest, and try it
-	$(BIN)/python .ci/bounds
+	$(RUN) $(BIN)/python .ci/bounds
 
 unit: setup ## the tests that start no server, no Spark and no JVM
 	$(BIN)/python -m pytest -q $(PYTEST_ARGS) tests/unit
@@ -95,8 +100,9 @@ up: ## start the servers of docker-compose.yml, for STORES=compose
 down: ## stop them and delete what they store
 	docker compose down --volumes
 
-nightly: setup lint ## the whole test suite, the benchmarks and the planted bugs: hours
+nightly: setup lint ## the whole test suite, each Python, the benchmarks and the planted bugs: hours
 	$(RUN) LAKELATCH_NIGHTLY=1 $(BIN)/python -m pytest $(PYTEST_ARGS) tests
+	$(RUN) $(BIN)/python .ci/bounds --night
 	$(BIN)/python .ci/requirements.py bench | $(BIN)/python -m pip install -q -c .ci/constraints.txt -r /dev/stdin
 	LAKELATCH_NIGHTLY=1 $(BIN)/python benchmarks/writers.py
 	LAKELATCH_NIGHTLY=1 $(BIN)/python benchmarks/contention.py

@@ -50,17 +50,18 @@ def local() -> None:
         use(folder)
 
 
-def s3() -> None:
-    """In the bucket that the environment names, with its options, by each transport that is installed."""
+def stores() -> None:
+    """In the folders that the environment names, with their options, by each transport that is installed."""
     import importlib.util
 
     import lakelatch as ll
 
-    root, told = json.loads(os.environ["SMOKE_S3"])
-    carriers = ["fsspec", *(["obstore"] if importlib.util.find_spec("obstore") else [])]
-    for carrier in carriers:
-        use(f"{root}/{carrier}", {**told, "transport": carrier})
-        assert ll.is_table(f"{root}/{carrier}/plain", storage_options={**told, "transport": carrier})
+    for store, (root, told) in json.loads(os.environ["SMOKE_STORES"]).items():
+        both = store in ("s3", "adls") and importlib.util.find_spec("obstore")
+        for carrier in ["fsspec", *(["obstore"] if both else [])]:
+            given = {**told, "transport": carrier} if both else told
+            use(f"{root}/{carrier}", given)
+            assert ll.is_table(f"{root}/{carrier}/plain", storage_options=given)
 
 
 def shell() -> None:
@@ -93,6 +94,24 @@ def frames() -> None:
         connection = duckdb.connect()
         table.to_duckdb(connection, "t")
         assert connection.sql("SELECT count(*) FROM t").fetchall() == [(3,)]
+
+
+def sketches() -> None:
+    import pyarrow as pa
+    from datasketches import hll_sketch
+
+    import lakelatch as ll
+
+    schema = pa.schema([pa.field("k", pa.int64(), nullable=False), ("seen", pa.binary())])
+    options = {"bucket": "1", "merge-engine": "aggregation", "fields.seen.aggregate-function": "hll_sketch"}
+    with tempfile.TemporaryDirectory() as folder:
+        table = ll.create_table(f"{folder}/t", schema, primary_key=["k"], options=options)
+        for visitor in ("a", "b"):
+            sketch = hll_sketch(12)
+            sketch.update(visitor)
+            table.upsert(pa.table({"k": [1], "seen": [sketch.serialize_compact()]}, schema=schema))
+        merged = hll_sketch.deserialize(table.to_arrow()["seen"][0].as_py())
+        assert round(merged.get_estimate()) == 2, merged
 
 
 def plugin() -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import java_home
@@ -35,3 +37,12 @@ def test_the_two_commands_exist_in_the_makefile() -> None:
 def test_every_link_has_a_target() -> None:
     for target in re.findall(r"\]\(([^)h][^)]*)\)", (CHECKOUT / README).read_text()):
         assert (CHECKOUT / target).exists(), target
+
+
+def test_a_registry_s_page_has_no_relative_link() -> None:
+    """The description that a release carries: no file lies beside it there."""
+    command = [sys.executable, "setup.py", "-q", "--long-description"]
+    shown = subprocess.run(command, cwd=CHECKOUT, check=True, capture_output=True, text=True).stdout
+    targets = re.findall(r"\]\(([^)]+)\)", shown)
+    assert len(targets) > 10
+    assert not [target for target in targets if not target.startswith("https://")]
