@@ -12,6 +12,7 @@ import links  # noqa: E402
 
 source = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())["project"]["urls"]["Source"]
 setup(
+    script_name="setup.py",  # which is no module of the package, although it lies in the package's folder
     long_description=links.replaced((CHECKOUT / "README.md").read_text(), lambda link: f"{source}/{link}"),
     long_description_content_type="text/markdown",
 )

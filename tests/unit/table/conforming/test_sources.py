@@ -273,16 +273,18 @@ KEYS: dict[str, tuple[str, pa.Array]] = {
     "time": ("TIME(3)", pa.array([1_000_000], pa.time64("us"))),
     "time ns": ("TIME(3)", pa.array([1_000_000_000], pa.time64("ns"))),
     "date64": ("DATE", pa.array([86_400_000], pa.date64())),
-    "small decimal": ("DECIMAL(5, 2)", pa.array([1], pa.decimal32(5, 2))),
     "large decimal": ("DECIMAL(5, 2)", pa.array([1], pa.decimal256(50, 2))),
     "another zone": ("TIMESTAMP_LTZ(6)", pa.array([10**9], pa.timestamp("ns", "Asia/Tokyo"))),
     "fixed bytes": ("BYTES", pa.array([b"ab"], pa.binary(2))),
     "large bytes": ("BYTES", pa.array([b"ab"], pa.large_binary())),
     "view": ("STRING", pa.array(["a"], pa.string_view())),
     "dictionary": ("STRING", pa.array(["a"]).dictionary_encode()),
-    "uuid": ("STRING", pa.array([uuid.UUID(int=7)], pa.uuid())),
-    "uuid as bytes": ("BINARY(16)", pa.array([uuid.UUID(int=7)], pa.uuid())),
 }
+if hasattr(pa, "decimal32"):
+    KEYS["small decimal"] = "DECIMAL(5, 2)", pa.array([1], pa.decimal32(5, 2))
+if hasattr(pa, "uuid"):
+    KEYS["uuid"] = "STRING", pa.array([uuid.UUID(int=7)], pa.uuid())
+    KEYS["uuid as bytes"] = "BINARY(16)", pa.array([uuid.UUID(int=7)], pa.uuid())
 
 
 @pytest.mark.parametrize("name", KEYS)
