@@ -108,7 +108,9 @@ def measured(kind: Any, rows: pa.Table, times: int) -> dict[str, float]:
             for step, act in kind(folder, rows).steps().items():
                 began = time.process_time()
                 act()
-                best[f"{step} CPU ms"] = min((time.process_time() - began) * 1000, best.get(f"{step} CPU ms", float("inf")))
+                best[f"{step} CPU ms"] = min(
+                    (time.process_time() - began) * 1000, best.get(f"{step} CPU ms", float("inf"))
+                )
     return best
 
 
