@@ -1,6 +1,6 @@
 """What callers give as arguments, checked for its kind: an error names the argument and says what it takes.
 
-Owns: the kinds: a number, text, names, a mapping. Must not know: what an argument means.
+Owns: the kinds: a number, text, names, a mapping, a function. Must not know: what an argument means.
 Invariant: what is returned is a plain copy, so that nobody changes it meanwhile.
 """
 
@@ -86,6 +86,12 @@ def mapping(given: Any, name: str) -> dict[str, Any]:
     if wrong is not None:
         raise InvalidArgument(f"{name}: the name {wrong!r} is not text", next_step="give a dict: {'name': 'value'}")
     return dict(given)
+
+
+def callback(given: Any, name: str) -> None:
+    """What is called in the middle of long work; it is refused before the work begins."""
+    if given is not None and not callable(given):
+        raise InvalidArgument(f"{name} {_shown(given)} cannot be called", next_step="give a function, or nothing")
 
 
 def _shown(given: Any) -> str:

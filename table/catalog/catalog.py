@@ -19,7 +19,7 @@ from ...coordinator.history.timeline import Timeline
 from ...coordinator.maintenance.deletion import Progress
 from ...coordinator.maintenance.drop import DropPlan
 from ...coordinator.surroundings import MACHINE
-from ...core.arguments import listed
+from ...core.arguments import callback, listed
 from ...core.errors import InvalidArgument, StoreUnavailable
 from ...core.html_text import grid
 from ...core.json_text import parse_json
@@ -156,6 +156,7 @@ class Catalog:
             InvalidArgument: there is no such database; it holds tables, and `cascade` is False; or it holds files that belong to
                 no table, which are never deleted.
         """
+        callback(progress, "progress")
         tables = self.tables(name)
         if tables and not cascade:
             raise InvalidArgument(
@@ -233,6 +234,7 @@ class Catalog:
 
     def drop_table(self, name: str, *, dry_run: bool = False, progress: Progress | None = None) -> DropPlan:
         """Drop a table. The other arguments, the result and the errors are those of `ll.drop_table`."""
+        callback(progress, "progress")
         self._plain(name)
         return drop_table(self.url_of(name), dry_run=dry_run, storage_options=self._options, progress=progress)
 
@@ -285,6 +287,7 @@ class Catalog:
         >>> print(lake.maintain().tables[0])
         air.flights: compact: 6 files became 1, snapshot 7
         """
+        callback(progress, "progress")
         if tables is not None and database is not None:
             raise InvalidArgument("maintain takes a database or tables=, not both")
         if tables is not None:

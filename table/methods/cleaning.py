@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...coordinator.surroundings import MACHINE
+from ...core import arguments
 from ...core.errors import InvalidArgument
 from ..opened import OpenTable
 from .maintenance import Moment
@@ -82,6 +83,7 @@ class Cleaning(OpenTable):
         from ...coordinator.maintenance.quarantine import expire_quarantines, move_orphans
         from ..travel import duration_ms
 
+        arguments.callback(progress, "progress")
         timeline, schema = self._cleaned()
         unique = MACHINE.new_uuid().hex
         kept_ms = duration_ms(keep, "keep")
@@ -120,6 +122,7 @@ class Cleaning(OpenTable):
         """
         from ...coordinator.maintenance.quarantine import restore
 
+        arguments.callback(progress, "progress")
         timeline, schema = self._cleaned()
         return restore(timeline, schema, name, progress)
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Literal
 
 from ...coordinator.surroundings import MACHINE
 from ...core import options as opt
+from ...core.arguments import whole_number
 from ...core.errors import InvalidArgument
 from ..opened import OpenTable
 
@@ -67,7 +68,7 @@ class Consumers(OpenTable):
             raise InvalidArgument(
                 f"next_snapshot {wanted!r} is not an id", next_step="give an id, 'earliest' or 'latest'"
             )
-        return wanted
+        return whole_number(wanted, "next_snapshot", 1)
 
     def delete_consumer(self, name: str) -> bool:
         """Delete a consumer, so that it holds no snapshot back any more. Returns False if there was none."""

@@ -102,6 +102,7 @@ class Copies(OpenTable):
         from ...coordinator.history.timeline import Timeline
         from ...coordinator.maintenance.clone import apply_clone, check_target, plan_clone
 
+        arguments.callback(progress, "progress")
         self._check_not_pinned()
         target = self._beside(url, storage_options)
         here, there = location_of(self.store) + "/", location_of(target) + "/"
@@ -188,6 +189,7 @@ class Copies(OpenTable):
         from ..scan.plan import plan_scan
         from ..travel import schema_at, snapshot_at
 
+        arguments.callback(progress, "progress")
         arguments.whole_number(rows_per_file, "rows_per_file", 1)
         timeline, found, schema = self._seen()
         if snapshot is not None or tag is not None:

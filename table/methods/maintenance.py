@@ -12,6 +12,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ...coordinator.surroundings import MACHINE
+from ...core import arguments
 from ...core.errors import InvalidArgument
 from ..opened import OpenTable
 
@@ -90,6 +91,7 @@ class Maintenance(OpenTable):
         from ...coordinator.maintenance.retention import Retention
         from ..travel import older_than_millis
 
+        arguments.callback(progress, "progress")
         timeline, schema = self._maintained()
         retention = Retention.of(
             schema.options,
@@ -158,6 +160,7 @@ class Maintenance(OpenTable):
         from ..compaction.postponed import settle_postponed
         from ..compaction.run import Compaction, rewriter_of, rewritten_here, run_compaction
 
+        arguments.callback(progress, "progress")
         timeline, schema = self._maintained()
         if partitions is not None:
             if where is not None:
@@ -210,6 +213,7 @@ class Maintenance(OpenTable):
         from ..compaction.plan import chosen_partitions
         from ..compaction.rescale import rescale
 
+        arguments.callback(progress, "progress")
         timeline, schema = self._maintained()
         self.refresh()
         return rescale(self.committer, timeline, schema, chosen_partitions(where, schema), progress)

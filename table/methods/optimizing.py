@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from ...core import arguments
 from ..opened import OpenTable
 
 if TYPE_CHECKING:
@@ -65,6 +66,7 @@ class Optimizing(OpenTable):
         from ..compaction.run import Compaction, rewritten_here, run_compaction
         from ..scan.fallback import file_schemas_of
 
+        arguments.callback(progress, "progress")
         self._check_not_pinned()
         schema = self.refresh()._schema
         plan = plan_clustering(self.timeline, schema, by, curve, where, full, target_size)

@@ -12,6 +12,7 @@ from datetime import tzinfo
 from typing import TYPE_CHECKING, Any
 
 from ...coordinator.surroundings import MACHINE
+from ...core import arguments
 from ...core import options as opt
 from ...core.errors import InvalidArgument
 from ...core.expressions.zones import zone_of
@@ -133,6 +134,7 @@ class Partitions(OpenTable):
         from ..partition_upkeep import plan_partition_expiry
         from ..travel import older_than_millis
 
+        arguments.callback(progress, "progress")
         self._check_not_pinned()
         self.refresh()
         schema, entries = self._partition_files(None)

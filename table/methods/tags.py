@@ -11,6 +11,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from ...coordinator.surroundings import MACHINE
+from ...core import arguments
 from ...core import options as opt
 from ...core.errors import InvalidArgument
 from ..opened import OpenTable
@@ -117,6 +118,7 @@ class Tags(OpenTable):
         >>> print(table.delete_tag("eod"))
         tag eod: 0 data files, 0 files of metadata
         """
+        arguments.callback(progress, "progress")
         self._check_not_pinned()
         return self._untagged([name], dry_run, progress)
 
@@ -152,6 +154,7 @@ class Tags(OpenTable):
         from ...core.places import referenced_locations
         from ..travel import older_than_millis
 
+        arguments.callback(progress, "progress")
         self._check_not_pinned()
         until_ms = None if older_than is None else older_than_millis(older_than, MACHINE.wall_ms)
         of_clone = bool(referenced_locations(self.timeline.latest_schema().options))
@@ -176,6 +179,7 @@ class Tags(OpenTable):
         """
         from ...coordinator.tags.automatic import Rules, apply_automatic, plan_automatic
 
+        arguments.callback(progress, "progress")
         self._check_not_pinned()
         schema = self.timeline.latest_schema()
         rules = Rules.of(schema.options)

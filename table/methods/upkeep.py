@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ...coordinator.surroundings import MACHINE
+from ...core import arguments
 from ...core.errors import InvalidArgument, LakelatchError, OutcomeUnknown
 from ..opened import OpenTable
 
@@ -76,6 +77,7 @@ class Upkeep(OpenTable):
         from ..analysis import analyzed, read_statistics
         from ..writing.transaction import check_identity
 
+        arguments.callback(progress, "progress")
         self._check_not_pinned()
         check_identity(commit_user, identifier)
         if not dry_run and self._has_landed(commit_user, identifier):
@@ -202,6 +204,7 @@ class Upkeep(OpenTable):
         from ..reindexing import IndexRewrite, plan_indexes, rewrite_indexes
         from ..writing.writer import check_writable
 
+        arguments.callback(progress, "progress")
         self._check_not_pinned()
         timeline, schema = self.timeline, self.timeline.latest_schema()
         check_writable(schema, keyed=True)

@@ -24,6 +24,7 @@ from ...coordinator.history.parallel import READ_THREADS
 from ...coordinator.history.timeline import Timeline
 from ...coordinator.maintenance.deletion import Progress
 from ...coordinator.surroundings import MACHINE
+from ...core import arguments
 from ...core.errors import InvalidArgument, TableExists
 from ...core.html_text import ShownAsText
 from ...core.metadata.data_file import DataFile
@@ -135,6 +136,7 @@ def migrate(
     >>> ll.open_table(f"{folder}/table").to_arrow().to_pylist()
     [{'v': 1, 'month': 1}, {'v': 2, 'month': 1}]
     """
+    arguments.callback(progress, "progress")
     if format not in FORMATS:
         raise InvalidArgument(f"format {format!r} cannot be migrated", next_step=f"use one of {', '.join(FORMATS)}")
     if files not in ("copy", "move", "reference"):
