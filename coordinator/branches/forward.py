@@ -53,6 +53,8 @@ def apply_fast_forward(main: Timeline, plan: FastForward, around: Surroundings =
     try:
         before = _publish_all(main, plan, held, around)
     except CommitConflict:
+        with contextlib.suppress(LakelatchError):
+            hold_shared(main, branch)  # main may have a part
         _release(branch, plan)
         raise
     _hint(main, before.id)  # an earlier run may have been cut off before this
@@ -66,20 +68,13 @@ def apply_fast_forward(main: Timeline, plan: FastForward, around: Surroundings =
                 f"main has the branch's snapshots, but tag '{tag}' is missing: {error.message}", before
             ) from error
     try:
-        _share(main, branch, before)
+        hold_shared(main, branch)
     except StoreUnavailable as error:
         raise _unsure(
             f"main has the branch's snapshots, but no tag keeps their files: {error.message}", before
         ) from error
     _release(branch, plan)
     return plan
-
-
-def _share(main: Timeline, branch: Timeline, newest: Snapshot) -> None:
-    """Main has the branch's newest snapshot now, or since an earlier run."""
-    held = branch.find(newest.id)
-    if held is not None and held.identity == newest.identity:
-        hold_shared(main, branch, newest)
 
 
 def _hold(branch: Timeline, plan: FastForward) -> dict[int, bytes]:

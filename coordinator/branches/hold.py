@@ -13,7 +13,6 @@ from hashlib import sha256
 
 from ...backends.store import ObjectNotFound, Store
 from ...core.errors import TableCorrupt
-from ...core.metadata.snapshot import Snapshot
 from ...core.paths import BRANCH_DIR, DEFAULT_BRANCH
 from ..commit.restored import hold_as
 from ..history.timeline import Timeline
@@ -45,16 +44,24 @@ def maker_of(claim: Claim | None, name: str) -> str:
     return claim.maker if claim is not None and claim.maker else sha256(name.encode()).hexdigest()
 
 
-def hold_shared(source: Timeline, branch: Timeline, shared: Snapshot) -> None:
-    """Tag a snapshot of a branch that came into another one. To be called again does no harm.
+def hold_shared(source: Timeline, branch: Timeline) -> None:
+    """Tag all snapshots that a branch shares with another one, unless they are. To be called again does no harm.
 
     Raises:
         StoreUnavailable: it is not known whether the tags are there.
     """
     name = branch.paths.branch
-    tag = branch_tag(shared.id, maker_of(claim_of(branch.store, name), name))
-    for timeline in (source, branch):
-        hold_as(timeline, shared, tag)
+    maker = maker_of(claim_of(branch.store, name), name)
+    ids = sorted({*source.snapshot_ids()} & {*branch.snapshot_ids()})
+    tags = source.tag_files().keys() & branch.tag_files().keys()
+
+    def hold(number: int) -> None:
+        held, other = source.find(number), branch.find(number)
+        if held is not None and other is not None and held.identity == other.identity:
+            for timeline in (source, branch):
+                hold_as(timeline, held, branch_tag(number, maker))
+
+    list(branch.parallel(hold, [number for number in ids if branch_tag(number, maker) not in tags]))
 
 
 def inherited(store: Store, parent: str, maker: str) -> dict[str, bytes]:

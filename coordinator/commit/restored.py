@@ -1,12 +1,15 @@
 """A tag on the snapshot of a commit that brought files back, so that no other engine deletes them while an older tag needs them.
 
-Owns: `hold_restored`, and the properties that ask for it. Must not know: what came back, how a rollback or an undo is planned.
+Owns: `hold_restored`, `protected_by`, and the properties that ask for it. Must not know: what came back, how a rollback or an
+undo is planned.
 Source: format/commit §11; decision 86.
 Invariant: when Apache Paimon expires the snapshot that deletes a file, it asks only the last tag before that snapshot. Between
 the snapshot that brought a file back and the next one that deletes it there is a tag that holds it.
 """
 
 from __future__ import annotations
+
+import re
 
 from ...backends.store import AlreadyThere, Created
 from ...core.errors import StoreUnavailable
@@ -25,6 +28,16 @@ def protecting_tag(snapshot_id: int, unique: str) -> str:
     'rollback-7-ab12'
     """
     return f"rollback-{snapshot_id}-{unique}"
+
+
+def protected_by(name: str) -> tuple[int, str] | None:
+    """The snapshot, and what the tags of one rollback have in common, by the name of such a tag; None for other tags.
+
+    >>> protected_by("rollback-7-ab12cd34"), protected_by("rollback-7"), protected_by("rollback-7-of-may")
+    ((7, 'ab12cd34'), None, None)
+    """
+    found = re.fullmatch(r"rollback-(\d+)-([0-9a-f]{8})", name)
+    return None if found is None else (int(found[1]), found[2])
 
 
 def hold_restored(timeline: Timeline, landed: Snapshot) -> None:

@@ -179,7 +179,7 @@ class Reach:
             if missing and self._is_there(named.root):
                 raise TableCorrupt(
                     f"{missing[0]} is missing, but {named.root.key} needs it: nothing was deleted",
-                    next_step="run an interrupted expiry again with the same arguments; otherwise see `lakelatch verify`",
+                    next_step=_next_step(named.root),
                 )
         return [named for named, missing in found if not missing]
 
@@ -315,3 +315,14 @@ def _kept_of(root: Root) -> Snapshot:
 def _lists_of(snapshot: Snapshot) -> list[str]:
     names = (snapshot.base_manifest_list, snapshot.delta_manifest_list, snapshot.changelog_manifest_list)
     return [name for name in names if name is not None]
+
+
+def _next_step(root: Root) -> str:
+    again = "run an interrupted expiry again with the same arguments; otherwise"
+    if root.branch == DEFAULT_BRANCH:
+        return f"{again} see `lakelatch verify`"
+    return (
+        f"{again}, if another engine's expiry took it, expire the old snapshots of branch '{root.branch}', or delete it"
+        if root.kind == "snapshot"
+        else f"{again} delete this {root.kind} of branch '{root.branch}', which nobody can read"
+    )

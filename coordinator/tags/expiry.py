@@ -13,6 +13,7 @@ from datetime import datetime, timedelta, timezone
 
 from ...core.metadata.tag import Tag
 from ..branches.hold import is_branch_tag
+from ..commit.restored import protected_by
 from ..history.timeline import Timeline
 from ..maintenance.drop import REFERENCED
 from ..maintenance.reference import CLONED
@@ -34,7 +35,8 @@ def keeps_a_clone(name: str, of_clone: bool) -> bool:
 
 
 def outlived(timeline: Timeline, now_ms: int, older_than_ms: int | None = None, *, of_clone: bool = False) -> list[Tag]:
-    """The tags whose retention is over, by snapshot and name. Those that keep the files of a clone have none (decision 72).
+    """The tags whose retention is over, by snapshot and name. Those that keep the files of a clone have none (decision 72), and
+    those of a rollback stay for as long as what they protect (decision 86).
 
     Args:
         now_ms: milliseconds since 1970.
@@ -45,7 +47,20 @@ def outlived(timeline: Timeline, now_ms: int, older_than_ms: int | None = None, 
     listed = {name: info for name, info in timeline.tag_files().items() if not keeps_a_clone(name, of_clone)}
     found = zip(timeline.parallel(lambda name: find_tag(timeline, name), listed), listed.values(), strict=True)
     over = [tag for tag, info in found if tag is not None and _is_over(tag, info.modified_ms, now_ms, older_than_ms)]
-    return sorted(over, key=lambda tag: (tag.snapshot.id, tag.name))
+    needed = _still_protecting(timeline, {tag.name for tag in over})
+    return sorted((tag for tag in over if tag.name not in needed), key=lambda tag: (tag.snapshot.id, tag.name))
+
+
+def _still_protecting(timeline: Timeline, over: set[str]) -> set[str]:
+    """The tags of rollbacks that protect files of an older snapshot, or of an older tag that stays."""
+    names = timeline.tag_files()
+    rollbacks = {name: found for name in names if (found := protected_by(name)) is not None}
+    if over.isdisjoint(rollbacks):
+        return set()
+    last = {unique: number for number, unique in sorted(rollbacks.values())}
+    staying = timeline.parallel(lambda name: find_tag(timeline, name), names.keys() - over - rollbacks.keys())
+    older = [*timeline.snapshot_ids()[:1], *(tag.snapshot.id for tag in staying if tag is not None)]
+    return {name for name, (_, unique) in rollbacks.items() if min(older, default=0) < last[unique]}
 
 
 def _is_over(tag: Tag, modified_ms: int, now_ms: int, older_than_ms: int | None) -> bool:

@@ -143,7 +143,8 @@ class Tags(OpenTable):
         Args:
             older_than: also tags that are older than this, whatever their retention: how long ago (`30 d`), ISO text with zone,
                 milliseconds since 1970, or a datetime. Those that keep the files of a clone by reference stay: `referenced-by-…`,
-                and in the clone `cloned`.
+                and in the clone `cloned`; those of a branch (`branch-…`) until it is deleted; those of a rollback (`rollback-…`)
+                while there is an older snapshot or tag.
             dry_run, progress: as for `delete_tag`.
 
         Returns:

@@ -48,7 +48,8 @@ class History:
             (4, self.append), (4, self.overwrite), (3, self.java_overwrites), (3, self.roll_back), (3, self.undo),
             (2, self.compact), (4, self.tag), (3, self.java_tags), (2, self.branch), (2, self.untag),
             (4, self.java_expires), (1, self.expire), (1, self.drop), (1, self.fast_forward), (2, self.write_to_branch),
-            (1, self.java_expires_branch), (1, self.drop_branch), (1, self.rename_branch), (1, self.overtake),
+            (2, self.java_expires_branch), (1, self.drop_branch), (1, self.rename_branch), (2, self.overtake),
+            (2, self.roll_branch_back), (1, self.tag_branch), (1, self.expire_tags),
         ]  # fmt: skip
 
     @property
@@ -149,6 +150,30 @@ class History:
             self.table.branch(name).committer.settle()
             self.branches[name] = self.read(self.table.branch(name))
 
+    def roll_branch_back(self) -> None:
+        """To a snapshot that main may have, too."""
+        if self.branches:
+            name = self.rng.choice(sorted(self.branches))
+            branch = self.table.branch(name)
+            with suppress(InvalidArgument):
+                branch.rollback(snapshot=self.rng.choice(branch.timeline.snapshot_ids()))
+                branch.committer.settle()
+            self.branches[name] = self.read(self.table.branch(name))
+
+    def tag_branch(self) -> None:
+        """A branch of that tag has what the tag had."""
+        if self.branches:
+            branch, name = self.table.branch(self.rng.choice(sorted(self.branches))), f"b{self.new()}"
+            number = self.rng.choice(branch.timeline.snapshot_ids())
+            branch.create_tag(f"t{self.new()}", snapshot=number)
+            branch.create_branch(name, tag=f"t{self.count}")
+            self.branches[name] = self.read(self.table.branch(name))
+
+    def expire_tags(self) -> None:
+        """All that may go by their age."""
+        self.table.expire_tags(older_than=2**42)
+        self.tags = {name: rows for name, rows in self.tags.items() if name in {tag.name for tag in self.table.tags()}}
+
     def java_expires_branch(self) -> None:
         """Main and its tags stay, too."""
         if self.branches:
@@ -221,8 +246,9 @@ class History:
                 assert self.read(self.table.branch(name)) == wanted
             except Exception as error:
                 raise AssertionError(f"branch {name}: {error!r}: {self.log}") from error
-        found = self.table.verify("all", data=True)
-        assert not [f for f in found if f.severity == "error"], (found, self.log)
+        for table in (self.table, *map(self.table.branch, self.branches)):
+            found = table.verify("all", data=True)
+            assert not [f for f in found if f.severity == "error"], (table.url, found, self.log)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -266,3 +292,33 @@ def test_the_files_of_an_older_tag_stay_after_a_rollback(tmp_path: Path, paimon_
     for name, wanted in (("monday", [1]), ("tuesday", [2])):
         assert ll.open_table(str(path)).at(tag=name).to_arrow()["v"].to_pylist() == wanted
     assert ll.open_table(str(path)).verify("all", data=True) == []
+
+
+@pytest.mark.parametrize("cut_off", [False, True])
+def test_the_older_snapshots_of_a_branch_stay_after_main_has_taken_it_over(
+    cut_off: bool, tmp_path: Path, paimon_java: Any
+) -> None:
+    """They can be read, be rolled back to and expire, also where the first run died before it had made its tags."""
+    path = tmp_path / "t"
+    table = ll.create_table(str(path), PLAIN)
+    table.append(pa.table({"p": ["a"], "v": [1]}))
+    table.create_branch("b", snapshot=1)
+    for value in (2, 3, 4):
+        table.branch("b").overwrite(pa.table({"p": ["a"], "v": [value]}), partition={})
+    table.branch("b").committer.settle()
+    table.fast_forward("b")
+    if cut_off:
+        table.store.delete_many(info.key for info in table.store.list("tag/") if "branch-1-" not in info.key)
+        table.fast_forward("b")
+    table.overwrite(pa.table({"p": ["a"], "v": [5]}), partition={})
+    table.append(pa.table({"p": ["a"], "v": [6]}))
+    table.committer.settle()
+    paimon_java.expire(path, 1)
+    branch = ll.open_table(str(path)).branch("b")
+    assert [branch.at(snapshot=number).to_arrow()["v"].to_pylist() for number in (1, 2, 3, 4)] == [[1], [2], [3], [4]]
+    branch.rollback(snapshot=2)
+    branch.committer.settle()
+    paimon_java.expire(path, 1, branch="b")
+    assert ll.open_table(str(path)).branch("b").to_arrow()["v"].to_pylist() == [2]
+    assert branch.verify("all", data=True) == []
+    assert table.expire(retain_max=1, retain_min=1).snapshot_ids == ()

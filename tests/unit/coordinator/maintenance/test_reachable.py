@@ -65,8 +65,9 @@ def test_which_of_its_lists_a_root_may_lack(lacking: str, at: str) -> None:
     if may:
         assert len(reach_of(table).kept_by(table.roots(at))) == 1
         return
-    with pytest.raises(TableCorrupt, match=f"manifest/{lacking} is missing, but {at} needs it"):
+    with pytest.raises(TableCorrupt, match=f"manifest/{lacking} is missing, but {at} needs it") as raised:
         reach_of(table).kept_by(table.roots(at))
+    assert ("expire the old snapshots of branch 'dev', or delete it" in str(raised.value)) is at.startswith("branch/")
 
 
 def test_a_root_that_has_gone_itself_keeps_nothing_and_the_others_keep_theirs() -> None:

@@ -127,3 +127,28 @@ def test_a_damaged_success_file_is_written_anew(held: bytes) -> None:
     store = bare()
     store.put(NAME, held)
     assert json.loads(marked(store, 9)) == {"creationTime": 9, "modificationTime": 9}
+
+
+FAMILY = ["rollback-2-ab12cd34", "rollback-5-ab12cd34"]
+
+
+@pytest.mark.parametrize(
+    ("first", "other", "over"),
+    [
+        (4, None, []),  # a snapshot before that of the rollback is there
+        (5, None, FAMILY),
+        (5, ("branch-4-ab12cd34", 4), []),  # that older tag stays
+        (5, ("branch-5-ab12cd34", 5), FAMILY),
+        (5, ("monday", 1), ["monday", *FAMILY]),  # goes itself
+        (5, ("rollback-1-00000000", 1), ["rollback-1-00000000", *FAMILY]),  # of another rollback
+        (4, ("rollback-4-of-may", 4), ["rollback-4-of-may"]),  # a user's
+    ],
+)
+def test_the_tags_of_a_rollback_stay_for_as_long_as_what_they_protect(
+    first: int, other: tuple[str, int] | None, over: list[str]
+) -> None:
+    """Apache Paimon's expiry would take files of an older tag, or of the newest state."""
+    store = tagged(tag(FAMILY[0], 2), tag(FAMILY[1], 5), *([] if other is None else [tag(*other)]))
+    for number in range(first, 7):
+        store.plain().put(f"snapshot/snapshot-{number}", snapshot(number).to_json())
+    assert [one.name for one in outlived(timeline(store), MADE_MS, 2**45)] == over
