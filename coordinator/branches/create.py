@@ -5,7 +5,7 @@ Source: format/snapshot §5; H10. Invariants: of several calls for one name one 
 and schema 0 after all others, so that whoever opens a branch finds it whole. The snapshot that it begins with is a root as soon
 as it is there; after that its source is looked at again, so that no expiry takes its files unseen (decision 10). The claim is
 looked at last: a deletion of what an earlier call had left marks it first, so that it cannot take files away unseen. A tag keeps
-what the branch begins with from Apache Paimon's expiry, which looks at one branch alone (decision 106).
+what the branch begins with from Apache Paimon's expiry, which looks at the tags of main alone (decision 106).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Tags that keep the files which a branch shares with the one that it was made from, for as long as the branch is there.
 
 Owns: `branch_tag`, `maker_of`, `hold_shared`, `inherited`, `release_shared`. Must not know: how a branch is made or deleted.
-Source: decision 106. Invariant: when Apache Paimon expires one of two branches, it looks at the tags of that branch alone. A
-snapshot that both have is tagged in both.
+Source: decision 106. Invariant: when Apache Paimon expires snapshots, of main or of a branch, it asks the tags of main alone. A
+snapshot that main and a branch have is tagged in both.
 """
 
 from __future__ import annotations
