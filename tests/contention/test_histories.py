@@ -5,47 +5,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 from contention.histories import COPIED, history
-from figures import NIGHTLY
+from figures import NIGHTLY, keep
 from report import tell
 from servers import S3Server
 
 PROCESSES, MOST, SECONDS = (12, 1_000_000, 300.0) if NIGHTLY else (4, 10, 20.0)
-RUNS = 2 if NIGHTLY else 1
 TABLES: dict[str, tuple[bool, dict[str, str]]] = {
     "fixed buckets": (True, {"bucket": "2"}),
     "dynamic buckets": (True, {"bucket": "-1"}),
+    "keys with a changelog": (True, {"bucket": "1", "changelog-producer": "input"}),
     "appends that ride": (False, {"commit.group": "auto"}),
     "vectors": (False, {"deletion-vectors.enabled": "true"}),
 }
-BY_DAY = ("fixed buckets", "appends that ride")
+RUNS = [("local disk", kind) for kind in TABLES] + [("S3", kind) for kind in TABLES]
+BY_DAY = [("local disk", "fixed buckets"), ("local disk", "appends that ride"), ("S3", "fixed buckets")]
+
+
+@pytest.fixture(scope="module")
+def figures() -> Iterator[list[str]]:
+    """The results as lines, which are saved in docs/guarantees.md."""
+    lines: list[str] = []
+    yield lines
+    if lines:
+        keep("guarantees.md", "histories", "\n".join(f"* {line}" for line in lines))
 
 
 @pytest.mark.timeout(3600)
-@pytest.mark.parametrize("seed", range(RUNS))
-@pytest.mark.parametrize("kind", TABLES if NIGHTLY else BY_DAY)
-def test_some_serial_order_explains_what_processes_did(kind: str, seed: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("place", "kind"), RUNS if NIGHTLY else BY_DAY)
+def test_some_serial_order_explains_what_processes_did(
+    place: str, kind: str, tmp_path: Path, figures: list[str], request: pytest.FixtureRequest
+) -> None:
+    url, given = str(tmp_path / "t"), dict[str, Any]()
+    if place == "S3":
+        host: S3Server = request.getfixturevalue("s3_host")
+        url, given = f"s3://{host.create_bucket()}/t", dict(host.storage_options())
     keyed, options = TABLES[kind]
-    found = history(
-        str(tmp_path / "t"), {}, options, keyed=keyed, processes=PROCESSES, most=MOST, seconds=SECONDS, seed=seed
-    )
-    tell(f"histories, {kind}: {found}")
-    assert not found.wrong, found.wrong
-    assert found.commits >= PROCESSES
-
-
-@pytest.mark.timeout(3600)
-@pytest.mark.parametrize("seed", range(RUNS))
-def test_some_serial_order_explains_what_processes_did_on_s3(seed: int, s3_host: S3Server) -> None:
-    url, given = f"s3://{s3_host.create_bucket()}/t", s3_host.storage_options()
-    own: Any = given
-    found = history(url, own, {"bucket": "2"}, keyed=True, processes=PROCESSES, most=MOST, seconds=SECONDS, seed=seed)
-    tell(f"histories on S3: {found}")
+    found = history(url, given, options, keyed=keyed, processes=PROCESSES, most=MOST, seconds=SECONDS)
+    figures.append(f"{kind} on {place}, {PROCESSES} processes for {SECONDS:.0f} s: {found}")
     assert not found.wrong, found.wrong
     assert found.commits >= PROCESSES
 
