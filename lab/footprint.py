@@ -18,13 +18,22 @@ from .reading import newest_schema
 from .simulated_store import Objects
 from .stage import PATHS, file_keys
 
-_ROOTS = ("snapshot/", "schema/", "branch/", "consumer/", CHECKPOINTS, COPIES, FOLDER, INTENTS)
+_ROOTS = ("snapshot/", "schema/", "branch/", "consumer/", CHECKPOINTS, FOLDER, INTENTS)
 Follow = Callable[[bytes, bytes], tuple[str, ...]]
 
 
-def footprint(objects: Objects) -> frozenset[tuple[str, bytes | None]]:
-    """What a reader of main or of a branch can reach, journals, intents, consumers and checkpoints, by content. A missing object
-    is None."""
+Footprint = frozenset[tuple[str, bytes | None]]
+
+
+def footprint(objects: Objects) -> Footprint:
+    """What a reader of main, of a branch or of a clone can reach, journals, intents, consumers and checkpoints, by content. A
+    missing object is None. What is copied counts as a whole until it is a table."""
+    copied = {k.removeprefix(COPIES): v for k, v in objects.items() if k.startswith(COPIES)}
+    of_copy = _of_table(copied) if PATHS.schema(0) in copied else copied.items()
+    return _of_table(objects).union((f"{COPIES}{key}", data) for key, data in of_copy)
+
+
+def _of_table(objects: Objects) -> Footprint:
     held = {k: v for k, v in objects.items() if k.startswith(_ROOTS)}
     found: dict[str, bytes | None] = {**held}
     schema = newest_schema(held)

@@ -19,8 +19,10 @@ CHECKPOINTS = "checkpoint/"
 """The files of streams, which one reader after the other has."""
 COPIES = "copy/"
 """The folder of the table's clone."""
+EARLIEST = "snapshot/EARLIEST"
 _OWN = ("manifest/", "bucket-", "index/")
 """Files with names that only one actor gives."""
+_LISTS = "manifest/manifest-list-"
 _COMMITS_ONLY = frozenset(
     {"writer", "overwriter", "deleter", "merger", "compactor", "recoverer", "restorer", "stream", "cloner"}
 )
@@ -34,9 +36,9 @@ class Independence:
         snapshots_stay: as below; None if the kinds of the actors decide.
 
     Attributes:
-        snapshots_stay: nobody removes a snapshot, or writes over one. Then one that exists can be read with the same reply at
-            any time, and its name is refused at any time. A writer's deletion of its own files is independent too: another
-            actor misses them only if a snapshot needs them, and then they are missing in all later states.
+        snapshots_stay: nobody removes a snapshot, or writes over one, or over EARLIEST. Then what exists can be read with the
+            same reply at any time, and its name is refused at any time. A writer's deletion of its own files is independent too:
+            another actor misses them only if a snapshot needs them, and then they are missing in all later states.
         mistaken: all snapshots were to stay, but an actor removed one, or wrote other bytes over one or over another file.
     """
 
@@ -53,8 +55,9 @@ class Independence:
         self.mistaken = False
         schema = scenario.schema
         rides = schema is not None and schema.options.get(opt.COMMIT_GROUP) == opt.GROUP_AUTO
-        # riders and recoveries use the files of another actor before a snapshot names them
-        self._owned = not rides and not scenario.has("recoverer")
+        # riders and recoveries use the files of another actor before a snapshot names them; riders use no lists of manifests
+        self._lists_owned = not scenario.has("recoverer")
+        self._owned = not rides and self._lists_owned
 
     def holds(self, request: Request | None, index: int, objects: Objects) -> bool:
         """Whether a request concerns its own actor only, and the actor cannot sleep before it."""
@@ -78,10 +81,13 @@ class Independence:
             return True
         if key.startswith("snapshot/snapshot-"):
             return self.snapshots_stay and request.operation in ("read", "create") and key in objects
+        if key == EARLIEST:
+            return self.snapshots_stay and request.operation == "read" and key in objects
         if key.startswith(("snapshot/", FOLDER)):
             return False
         if request.operation == "delete":
-            return self.snapshots_stay and self._owned and not _shared(request)
+            owned = self._owned or (self._lists_owned and all(k.startswith(_LISTS) for k in request.keys))
+            return self.snapshots_stay and owned and not _shared(request)
         if request.operation == "read":
             return not self._deleters and key in objects
         return request.operation == "write"
@@ -111,7 +117,11 @@ class Independence:
 
 
 def _stays(key: str, request: Request) -> bool:
-    return key.startswith("snapshot/snapshot-") or (request.operation == "write" and key.startswith(_OWN))
+    return (
+        key == EARLIEST
+        or key.startswith("snapshot/snapshot-")
+        or (request.operation == "write" and key.startswith(_OWN))
+    )
 
 
 def _shared(request: Request) -> bool:

@@ -21,6 +21,8 @@ from .turns import Turn
 
 Exchange = tuple[Request, Reply]
 
+EVERYTHING = ("list", "")
+"""What is listed shows in what is asked for next: a clone copies at once what it takes from this listing."""
 MOST_WAITING = 500
 """Actors that wait in the middle of their runs, each in a thread. The others are run again from the beginning."""
 
@@ -139,6 +141,9 @@ class Cast:
         play = Play(history, pending, told, tuple(type(e).__name__ for e in stage.events))
         if pending is None:
             return (actor, "ended", told), play
+        if self.actors[actor].kind == "cloner":
+            asked = tuple((q, None if (q.operation, q.key) == EVERYTHING else r) for q, r in history)
+            return (actor, asked, pending), play
         if self.actors[actor].kind not in ("writer", "overwriter", "deleter", "merger", "compactor", "restorer"):
             return (actor, history, pending), play
         read = tuple(r.body for q, r in history if q.operation == "read" and r.status == OK)

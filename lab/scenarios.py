@@ -196,6 +196,7 @@ DAILY: tuple[Scenario, ...] = (
     branched_again(0, expires=False),
     branched_again(0, expires=True, overlap=False),
     cloned_beside_riders(1),
+    cloned_beside_riders(1, 2),
     cloned_again(1),
     clone_recovered(1),
 )
@@ -222,8 +223,6 @@ NIGHTLY: tuple[Scenario, ...] = (
     tagged_while_expiring(1),
     copied_while_untagged(1),
     crowded(2),
-    cloned_beside_riders(0, 2),
-    cloned_beside_riders(1, 2),
     clone_recovered(2),
     riders(3, 0),
     riders(3, 2),

@@ -14,6 +14,7 @@ import graphlib
 import random
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 N = TypeVar("N", bound=Hashable)
@@ -267,17 +268,21 @@ def no_order(before: Mapping[N, Iterable[N]]) -> list[str]:
     return []
 
 
-def kept_by(commits: Sequence[tuple[str, str, int]]) -> list[frozenset[str]]:
+def kept_by(
+    commits: Sequence[tuple[str, str, int]], beside: Mapping[str, frozenset[str]] = MappingProxyType({})
+) -> list[frozenset[str]]:
     """The commits that count after each, in the order of publication.
 
     Args:
         commits: the name of each, the one that it takes back ("" for none), and the place here of the one to which it rolls the
             table back: -1 for none, -2 for the empty table.
+        beside: of a rollback those that landed while it was under way, and have stayed.
     """
     kept: list[frozenset[str]] = []
     for name, undoes, back in commits:
         before = kept[-1] if kept else frozenset[str]()
-        kept.append((kept[back] if back >= 0 else frozenset()) if back != -1 else (before - {undoes}) | {name})
+        after = beside.get(name, frozenset()) | (kept[back] if back >= 0 else frozenset())
+        kept.append(after if back != -1 else (before - {undoes}) | {name})
     return kept
 
 

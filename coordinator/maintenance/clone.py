@@ -50,8 +50,8 @@ from .drop import METADATA, is_own
 from .reachable import Candidates, Reach
 from .roots import root_of
 
-_ROOT_DIRS = f"(?:{SNAPSHOT_DIR}|{TAG_DIR}|{CHANGELOG_DIR}|{CONSUMER_DIR}|{SCHEMA_DIR})"
-_ROOT = re.compile(rf"^(?:{BRANCH_DIR}/branch-[^/]+/)?{_ROOT_DIRS}/[^./][^/]*$")
+_ROOT_DIRS = (SNAPSHOT_DIR, TAG_DIR, CHANGELOG_DIR, CONSUMER_DIR, SCHEMA_DIR)
+_ROOT = re.compile(rf"^(?:{BRANCH_DIR}/branch-[^/]+/)?(?:{'|'.join(_ROOT_DIRS)})/[^./][^/]*$")
 _SNAPSHOT = re.compile(rf"^(?:{BRANCH_DIR}/branch-(?P<branch>[^/]+)/)?{SNAPSHOT_DIR}/snapshot-\d+$")
 _SCHEMA_0 = re.compile(rf"^(?:{BRANCH_DIR}/branch-[^/]+/)?{TablePaths().schema(0)}$")
 _STAYS = re.compile(rf"(?:^|/)(?:\.[^/]+\.tmp$|{INTENTS}|{JOURNAL})")
@@ -118,7 +118,7 @@ def plan_clone(timeline: Timeline, schema: TableSchema, target: Store) -> CloneP
             )
     store, directory = timeline.store, schema.options.get(opt.DATA_FILE_DIRECTORY)
     for _ in range(_ROUNDS):
-        listed = [info.key for info in store.list("") if _ROOT.match(info.key)]  # before the files that they name
+        listed = _roots_of(timeline)  # before the files that they name
         every = {i.key: i for i in store.list("") if is_own(i.key, directory) and not _STAYS.search(i.key)}
         if all(key in every for key in listed):
             break
@@ -126,6 +126,13 @@ def plan_clone(timeline: Timeline, schema: TableSchema, target: Store) -> CloneP
         raise _moving(store)
     files = tuple(info for key, info in every.items() if not _ROOT.match(key))
     return ClonePlan(store.url, target.url, files, tuple(every[key] for key in listed))
+
+
+def _roots_of(timeline: Timeline) -> list[str]:
+    """The roots that are there now. Only their folders are listed: a table has many times as many other files."""
+    folders = [f"{folder}/" for folder in (*_ROOT_DIRS, BRANCH_DIR)]
+    listed = timeline.parallel(lambda folder: list(timeline.store.list(folder)), folders)
+    return [info.key for infos in listed for info in infos if _ROOT.match(info.key)]
 
 
 def _moving(store: Store) -> RetriesExhausted:
@@ -243,7 +250,7 @@ def _kept(timeline: Timeline, held: Mapping[str, bytes]) -> dict[str, bytes] | N
 
     An expiry and the deletion of a tag take away files first and the root last, and an expiry raises EARLIEST before all.
     """
-    still = {info.key for info in timeline.store.list("")}
+    still = set(_roots_of(timeline))
     kept = {key: data for key, data in held.items() if key in still}
     for branch in {found["branch"] or DEFAULT_BRANCH for key in held if (found := _SNAPSHOT.match(key))}:
         there = Timeline(timeline.store, TablePaths(branch))

@@ -7,12 +7,14 @@ has found, tell whether there is a serial order of all commits that respects the
 from __future__ import annotations
 
 import multiprocessing
+import pickle
 import random
 import time
 from collections.abc import Mapping
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -22,7 +24,7 @@ from lakelatch.core.errors import CommitConflict, InvalidArgument, LakelatchErro
 from lakelatch.lab.contradictions import contradiction
 from lakelatch.lab.mutants_of_clones import CLONES
 from lakelatch.lab.mutants_of_keys import KEYS as OF_KEYS
-from lakelatch.lab.serial import Op, closest_before, kept_by, key_of
+from lakelatch.lab.serial import Op, closest_before, kept_by, key_of, writer_of
 from lakelatch.lab.undoers import UNDOS
 
 KEYS = (1, 2, 3, 4)
@@ -122,10 +124,12 @@ class Job:
             self.done.append(record)
 
     def _look(self, record: Record) -> None:
-        """What its own snapshot shows: the values of the few keys, and the commits whose values it has changed."""
+        """What its own snapshot shows: the values of the few keys, and the commits whose values it has changed. Where it takes
+        rows away, those that were added meanwhile have stayed: they all show that it comes before them."""
         rows = self.table.at(snapshot=record.snapshot).to_arrow().to_pylist()
         values = {str(row["id"]): row for row in rows}
-        for key in {*map(str, KEYS), *(key_of(put) for put in record.puts if put != "*")}:
+        takes = "*" in record.puts or record.undoes or record.back_to
+        for key in {*map(str, KEYS), *(key_of(put) for put in record.puts if put != "*"), *(values if takes else ())}:
             row = values.get(key)
             record.shows[key] = value_of(row) if row else ""
             if f"+{key}" in record.puts or f"~{key}" in record.puts:
@@ -273,8 +277,13 @@ def history(
     seed: int = 1,
     bug: str = "",
     kinds: Mapping[str, float] | None = None,
+    kept: Path | None = None,
 ) -> History:
-    """Run the processes on a new table, and judge what is left."""
+    """Run the processes on a new table, and judge what is left.
+
+    Args:
+        kept: a file that gets the commits and the rows at the end, before they are judged: `judged_again` reads it.
+    """
     kinds = kinds or (KINDS if keyed else WITHOUT_KEYS)
     table = ll.create_table(url, SCHEMA, primary_key=["id"] if keyed else None, options=options, storage_options=given)
     with ProcessPoolExecutor(processes, multiprocessing.get_context("spawn")) as pool:
@@ -285,8 +294,17 @@ def history(
         ended = [job.result() for job in running]
     records = sorted((r for done, _ in ended for r in done), key=lambda r: (r.snapshot, r.began))
     wrong = [line for _, lines in ended for line in lines] + [str(finding) for finding in table.verify()]
-    left = values_of(ll.open_table(url, storage_options=given))
-    return History(len(records), "; ".join(wrong) or contradiction(ops_of(records), left))
+    ops, left = ops_of(records), values_of(ll.open_table(url, storage_options=given))
+    if kept is not None:
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        kept.write_bytes(pickle.dumps((ops, left)))
+    return History(len(records), "; ".join(wrong) or contradiction(ops, left))
+
+
+def judged_again(kept: Path) -> History:
+    """What is to be said of a history that was kept."""
+    ops, left = pickle.loads(kept.read_bytes())
+    return History(len(ops), contradiction(ops, left))
 
 
 def ops_of(records: list[Record]) -> list[Op]:
@@ -297,7 +315,15 @@ def ops_of(records: list[Record]) -> list[Op]:
     def place_of(back_to: int) -> int:
         return max((place for snapshot, place in last.items() if snapshot <= back_to), default=-2)
 
-    kept = kept_by([(r.commit, r.undoes, place_of(r.back_to) if r.back_to else -1) for r in records])
+    ended = {r.commit: r.ended for r in records}
+    beside = {
+        r.commit: frozenset(c for v in r.shows.values() if ended.get(c := writer_of(v), 0.0) >= r.began)
+        for r in records
+        if r.back_to
+    }
+    backs = [place_of(r.back_to) if r.back_to else -1 for r in records]
+    commits = [(r.commit, r.undoes, back) for r, back in zip(records, backs, strict=True)]
+    kept = kept_by(commits, beside)
     return [
         Op(
             r.commit,
@@ -305,7 +331,7 @@ def ops_of(records: list[Record]) -> list[Op]:
             after[r.commit],
             r.found,
             r.undoes,
-            kept[place] if r.back_to else None,
+            (kept[backs[place]] if backs[place] >= 0 else frozenset()) if r.back_to else None,
             r.shows if last[r.snapshot] == place else {},
         )
         for place, r in enumerate(records)

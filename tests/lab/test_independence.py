@@ -6,10 +6,12 @@ from typing import Any
 
 import pytest
 
-from lakelatch.lab import explorer
+from lakelatch.lab import explorer, playing
 from lakelatch.lab.actors import Actor, writer
+from lakelatch.lab.cloning import cloned_again, cloned_beside_riders
 from lakelatch.lab.consuming import streamed
 from lakelatch.lab.explorer import explore
+from lakelatch.lab.footprint import footprint
 from lakelatch.lab.independence import Independence
 from lakelatch.lab.playing import Cast
 from lakelatch.lab.scenario import Scenario
@@ -61,6 +63,7 @@ def of_snapshots(scenario: Scenario) -> Independence:
         forgotten(expires=True),
         delayed_duplicate(),
         vanished_answer(identified=True),
+        cloned_beside_riders(0),
         *(
             pytest.param(scenario, marks=pytest.mark.slow)
             for scenario in (
@@ -138,7 +141,11 @@ def _removes(stage: Stage) -> None:
     stage.store.delete_many([KEY])
 
 
-@pytest.mark.parametrize("role", [_writes_over, _removes, _writes_its_file_again])
+def _raises_earliest(stage: Stage) -> None:
+    stage.store.put("snapshot/EARLIEST", b"2")
+
+
+@pytest.mark.parametrize("role", [_writes_over, _removes, _writes_its_file_again, _raises_earliest])
 def test_an_exploration_begins_again_if_a_file_does_not_stay_as_it_was(role: Any) -> None:
     """An actor that should only add files changes one: that it exists says nothing about later reads any more."""
     scenario = Scenario(
@@ -149,6 +156,27 @@ def test_an_exploration_begins_again_if_a_file_does_not_stay_as_it_was(role: Any
     found = explore(scenario, independent=assumed)
     assert assumed.snapshots_stay and assumed.mistaken
     assert (found.states, found.ends, found.violation) == (again.states, again.ends, again.violation)
+
+
+def test_what_a_clone_has_listed_shows_in_what_it_copies(monkeypatch: pytest.MonkeyPatch) -> None:
+    scenario = cloned_beside_riders(0)
+    some = explore(scenario)
+    monkeypatch.setattr(playing, "EVERYTHING", None)
+    every = explore(scenario)
+    assert every.exhausted and some.exhausted
+    assert every.states > some.states
+    assert some.ends == every.ends
+
+
+def test_of_a_clone_counts_what_its_readers_can_reach() -> None:
+    """Until it is a table, all counts: the next step of whoever makes it may depend on it."""
+    made = explorer.Explorer(cloned_again(0)).first().objects
+    assert "copy/schema/schema-0" in made
+    junk = {**made, "copy/manifest/manifest-of-a-lost-race": b"m"}
+    assert footprint(junk) == footprint(made)
+    assert footprint({**made, "copy/lakelatch/intents/intent-3-x.json": b"{}"}) != footprint(made)
+    begun, more = ({k: v for k, v in o.items() if not k.startswith("copy/schema/")} for o in (made, junk))
+    assert footprint(begun) != footprint(more)
 
 
 def test_a_run_without_end_is_found_where_each_request_is_played_at_once() -> None:

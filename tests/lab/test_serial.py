@@ -81,6 +81,9 @@ def test_what_counts_after_each_commit() -> None:
     """C takes A back; R goes back to the snapshot of B, and E to the empty table."""
     done = [("A", "", -1), ("B", "", -1), ("C", "A", -1), ("R", "", 1), ("E", "", -2)]
     assert [" ".join(sorted(kept)) for kept in kept_by(done)] == ["A", "A B", "B C", "A B", ""]
+    beside = {"R": frozenset("X")}
+    more = [*done[:3], ("X", "", -1), ("R", "", 0), ("S", "", 4)]
+    assert [" ".join(sorted(kept)) for kept in kept_by(more, beside)][3:] == ["B C X", "A X", "A X"]
 
 
 def test_a_long_history_is_judged_by_the_order_of_its_snapshots() -> None:

@@ -27,7 +27,10 @@ from .recording import Recording, digest, recorded
 from .score import summary, table
 
 ROOT = Path(__file__).resolve().parents[2]
-UNDER_TEST = ("coordinator/**/*.py", "backends/answers.py", "backends/durable.py", "backends/object_store.py")
+UNDER_TEST = (
+    *("coordinator/**/*.py", "backends/answers.py", "backends/durable.py", "backends/object_store.py"),
+    *("table/rowlevel/**/*.py", "table/compaction/**/*.py", "table/merging/**/*.py", "table/writing/**/*.py"),
+)
 JUDGES = (
     *("tests/unit/**/test_*.py", "tests/contract/test_*.py", "tests/cli/test_*.py"),
     *("tests/infrastructure/test_package.py", "tests/mutation/explored.py"),

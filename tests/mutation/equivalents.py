@@ -121,12 +121,6 @@ EQUIVALENTS: tuple[Equivalent, ...] = (
         for name in ("base_list", "settled")
     ),
     Equivalent(
-        "coordinator/commit/steps/collecting.py",
-        "Collecting._newest_seen",
-        "1 → 0",
-        "of the snapshots to which a commit lost its races the last has the largest id",
-    ),
-    Equivalent(
         "coordinator/commit/steps/publishing.py",
         "Publishing.write_hint",
         "hinted >= effect.snapshot_id → hinted > effect.snapshot_id",
@@ -143,18 +137,6 @@ EQUIVALENTS: tuple[Equivalent, ...] = (
         "Driver._finish",
         "raise AssertionError(f'{effect!r} cannot follow the conclusion') → pass",
         "the machine has no such transition, which the lab explores",
-    ),
-    Equivalent(
-        "coordinator/history/timeline.py",
-        "Timeline.parallel",
-        "if len(todo) < 2 → if False",
-        "one piece of work is done by a thread instead of by its caller",
-    ),
-    Equivalent(
-        "coordinator/identities/recall.py",
-        "_ready_to_spill",
-        "memory.page is not None and page is None → without `page is None`",
-        "a page that was read is kept, so that reading it again needs no request",
     ),
     Equivalent(
         "coordinator/maintenance/deletion.py",

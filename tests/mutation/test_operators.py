@@ -9,7 +9,10 @@ from typing import Any
 
 import pytest
 
+from mutation.__main__ import ROOT, UNDER_TEST, named
 from mutation.edits import Edit, applied, edits
+from mutation.equivalents import EQUIVALENTS
+from mutation.mutants import KnownEquivalents, mutants_of
 
 CASES: list[tuple[str, str, str, str]] = [
     ("comparison", "def f(a): return a < 3", "f(2) and not f(3)", "f(2)"),
@@ -138,3 +141,12 @@ def test_a_tree_stays_as_it_was() -> None:
     for edit in edits(tree):
         assert ast.dump(applied(tree, edit)) != before
     assert ast.dump(tree) == before
+
+
+def test_each_known_equivalent_fits_a_mutant() -> None:
+    """Code that changes takes its entry along; otherwise a run by night ends before it has begun."""
+    every = list(mutants_of(ROOT, named(UNDER_TEST)))
+    assert KnownEquivalents(EQUIVALENTS, every)
+    assert {mutant.file.split("/")[1] for mutant in every if mutant.file.startswith("table/")} == {
+        *("rowlevel", "compaction", "merging", "writing")
+    }

@@ -39,11 +39,11 @@ FIRST = "schema/schema-0"
 
 
 class Source(Fragile):
-    """A store in memory that does what a test says before a request, or before the n-th listing of everything.
+    """A store in memory that does what a test says before a request, or before the n-th listing of roots or of everything.
 
     Attributes:
         before_list: what to do before the n-th listing, counted from 1.
-        lists: how many there were.
+        lists: how many there were; `listed`: which prefixes.
         hidden: keys that are listed, and cannot be read.
     """
 
@@ -51,10 +51,12 @@ class Source(Fragile):
         super().__init__()
         self.before_list: dict[int, Callable[[], object]] = {}
         self.lists = 0
+        self.listed: list[str] = []
         self.hidden: set[str] = set()
 
     def list(self, prefix: str) -> Iterator[ObjectInfo]:
-        if prefix == "":
+        self.listed.append(prefix)
+        if prefix in ("", "snapshot/"):
             self.lists += 1
             self.before_list.pop(self.lists, int)()
         return super().list(prefix)
@@ -98,7 +100,7 @@ def source() -> Source:
     filled(store, 1, 2, 3)
     for tag in "ab":
         store.put(f"tag/tag-{tag}", store.get("snapshot/snapshot-1"))
-    store.lists = 0
+    store.lists, store.listed = 0, []
     return store
 
 
@@ -134,6 +136,15 @@ def test_a_root_that_goes_between_the_listings_of_a_plan_is_not_in_it(source: So
     source.before_list = {2: lambda: source.delete_many(["tag/tag-a"])}
     assert "tag/tag-a" not in named(planned(source, fresh()).roots)
     assert source.lists == 4
+
+
+def test_the_files_of_a_table_are_listed_once(source: Source) -> None:
+    """There may be millions. What is listed before and after are the folders of the roots."""
+    cloned(source, fresh())
+    assert source.listed.count("") == 1
+    folders = {f"{kind}/" for kind in ("snapshot", "tag", "changelog", "consumer", "schema", "branch")}
+    assert set(source.listed) == folders | {""}
+    assert min(source.listed.count(folder) for folder in folders) == 2
 
 
 def test_a_table_whose_roots_keep_going_is_not_cloned(source: Source) -> None:

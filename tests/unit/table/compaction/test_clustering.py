@@ -73,6 +73,19 @@ def test_files_that_were_sorted_are_left_alone() -> None:
     assert table.optimize(by=["a"], dry_run=True, full=True).compaction.plan.file_count == table.files().num_rows
 
 
+def test_files_of_an_older_schema_are_sorted_with_the_others() -> None:
+    table = made(files=2)
+    table.alter(ll.rename_column("a", "z"), ll.add_column("d", "INT"))
+    table.append(
+        rows(Random(4), 30).rename_columns(["p", "z", "b", "c"]).append_column("d", pa.array([7] * 30, pa.int32()))
+    )
+    before = state(table)
+    done = table.optimize(by=["z"], curve="order")
+    assert done.to_dict()["opened_after"] == done.opened_after
+    assert state(table) == before
+    assert table.to_arrow()["z"].to_pylist() == sorted(table.to_arrow()["z"].to_pylist())
+
+
 def test_rows_that_are_added_meanwhile_stay(monkeypatch: pytest.MonkeyPatch) -> None:
     table = made(files=3)
     commit = table.refresh().committer.commit

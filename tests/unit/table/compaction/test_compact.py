@@ -23,6 +23,7 @@ from lakelatch.core.metadata.data_file import SOURCE_COMPACT
 from lakelatch.core.metadata.schema import new_schema
 from lakelatch.core.rows.arrow import from_arrow_schema
 from lakelatch.table.compaction import run as compacting
+from lakelatch.table.compaction.plan import target_bytes_of
 from lakelatch.table.table import Table
 
 COUNTER = itertools.count()
@@ -143,6 +144,15 @@ def test_files_are_packed_up_to_the_target_size() -> None:
     assert all(e.file.file_size > 0.7 * target for e in table.entries())
     assert values(table) == list(range(6000))
     assert table.compact(target_size=target, min_files=2).receipts == ()
+
+
+def test_new_files_are_as_large_as_the_table_says() -> None:
+    def size_of(*key: str, **options: str) -> int:
+        return target_bytes_of(new_schema(from_arrow_schema(COLUMNS), primary_keys=key, options=options))
+
+    assert (size_of(), size_of("v")) == (256 << 20, 128 << 20)
+    assert size_of("v", **{"target-file-size": "3 mb"}) == 3 << 20
+    assert target_bytes_of(new_schema(from_arrow_schema(COLUMNS)), "2 kb") == 2048
 
 
 def test_files_of_older_schemas_are_rewritten_in_the_newest(table: Table) -> None:

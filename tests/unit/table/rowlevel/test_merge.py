@@ -194,6 +194,16 @@ def test_a_row_does_not_become_older_than_it_was() -> None:
     assert table.count() == 0
 
 
+def test_where_the_smaller_value_counts_a_row_does_not_get_a_larger_one() -> None:
+    schema = pa.schema([("id", pa.int64()), ("at", pa.int64()), ("note", pa.string())])
+    table = made({"sequence.field": "at", "sequence.field.sort-order": "descending"}, ["id"], schema)
+    table.upsert(pa.table({"id": [1], "at": [5], "note": ["a"]}, schema))
+    with pytest.raises(InvalidArgument, match=r"column 'at' .* would become older"):
+        table.update(set={"at": "at + 1"})
+    assert table.update(set={"at": "at - 1"}).rows_updated == 1
+    assert table.to_arrow().to_pylist() == [{"id": 1, "at": 4, "note": "a"}]
+
+
 def test_the_changelog_has_the_rows_before_and_after() -> None:
     table = made({"changelog-producer": "input"}, ["id"])
     table.upsert(rows((1, "a"), (2, "b")))
