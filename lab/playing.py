@@ -22,7 +22,8 @@ from .turns import Turn
 Exchange = tuple[Request, Reply]
 
 EVERYTHING = ("list", "")
-"""What is listed shows in what is asked for next: a clone copies at once what it takes from this listing."""
+"""What a clone takes from this listing, it has copied when it lists the roots again."""
+ROOTS_AGAIN = ("list", "snapshot/")
 MOST_WAITING = 500
 """Actors that wait in the middle of their runs, each in a thread. The others are run again from the beginning."""
 
@@ -142,8 +143,7 @@ class Cast:
         if pending is None:
             return (actor, "ended", told), play
         if self.actors[actor].kind == "cloner":
-            asked = tuple((q, None if (q.operation, q.key) == EVERYTHING else r) for q, r in history)
-            return (actor, asked, pending), play
+            return (actor, _asked(history, pending), pending), play
         if self.actors[actor].kind not in ("writer", "overwriter", "deleter", "merger", "compactor", "restorer"):
             return (actor, history, pending), play
         read = tuple(r.body for q, r in history if q.operation == "read" and r.status == OK)
@@ -158,6 +158,13 @@ class Cast:
         if number == len(self.plays):
             self.plays.append(play)
         return number
+
+
+def _asked(history: tuple[Exchange, ...], pending: Request) -> tuple[tuple[Request, Reply | None], ...]:
+    """The history of a clone, without the listings of everything whose files it has copied."""
+    asked = [(q.operation, q.key) for q, _ in history] + [(pending.operation, pending.key)]
+    copied = max((n for n, one in enumerate(asked) if one == ROOTS_AGAIN), default=0)
+    return tuple((q, None if n < copied and asked[n] == EVERYTHING else r) for n, (q, r) in enumerate(history))
 
 
 class _Run:

@@ -63,7 +63,6 @@ def of_snapshots(scenario: Scenario) -> Independence:
         forgotten(expires=True),
         delayed_duplicate(),
         vanished_answer(identified=True),
-        cloned_beside_riders(0),
         *(
             pytest.param(scenario, marks=pytest.mark.slow)
             for scenario in (
@@ -72,6 +71,7 @@ def of_snapshots(scenario: Scenario) -> Independence:
                 writers(2, 1),
                 riders(2, 0),
                 marking_one_key(0, compactors=1),
+                cloned_beside_riders(0),
             )
         ),
     ],
