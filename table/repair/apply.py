@@ -53,9 +53,9 @@ def apply_repair(store: Store, branch: str, plan: RepairPlan, *, accept_loss: bo
 
 
 def _reword(timeline: Timeline, step: Step) -> None:
-    """Write a snapshot or tag anew in its place, under the same identity: readers see the one or the other.
+    """Write a snapshot, tag or changelog anew in its place, under the same identity: readers see the one or the other.
 
-    A snapshot may expire meanwhile, and must not be there again.
+    A snapshot or changelog may expire meanwhile, and must not be there again.
     """
     aside = f"{ASIDE}{MACHINE.wall_ms}/"
     for (key, planned), (_, data) in zip(step.deletes, step.puts, strict=True):
@@ -65,7 +65,11 @@ def _reword(timeline: Timeline, step: Step) -> None:
         timeline.store.put(aside + key, held)
         timeline.store.put(key, data)
         number = timeline.snapshot_id_of(key)
-        if number is not None and expires_below(timeline) > number:
+        expired = number is not None and expires_below(timeline) > number
+        folder, _, name = key.rpartition("changelog-")
+        if folder == timeline.paths.changelog_dir:
+            expired = (timeline.changelog_hint("EARLIEST") or 0) > int(name)
+        if expired:
             timeline.store.delete_many([key])
 
 

@@ -101,7 +101,7 @@ def _tags(draft: Draft) -> None:
 
 
 def _words(draft: Draft) -> None:
-    """Snapshots and tags whose operation Apache Paimon cannot parse are written without it, which no reader needs."""
+    """Snapshots, tags and changelogs whose operation Apache Paimon cannot parse are written without it, which no reader needs."""
     for finding in draft.findings:
         data = draft.survey.bytes_of(finding.file) if finding.field == "operation" else None
         if data is None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from ...backends.store import ObjectNotFound
@@ -43,6 +44,7 @@ def read_roots(timeline: Timeline, findings: Findings) -> Roots:
     snapshots = read_snapshots(timeline, ids, findings)
     roots = Roots(schemas, ids, snapshots, _read_tags(timeline, findings))
     _check_schema_ids(timeline, roots, findings)
+    _check_changelogs(timeline, findings)
     return roots
 
 
@@ -101,6 +103,21 @@ def _read_tags(timeline: Timeline, findings: Findings) -> dict[str, Snapshot]:
     for name, snapshot in tags.items():
         _check_operation(folder + name, snapshot, findings)
     return {name[len(prefix) :]: snapshot for name, snapshot in tags.items()}
+
+
+def _check_changelogs(timeline: Timeline, findings: Findings) -> None:
+    """Snapshots that outlive themselves as changelogs have their words."""
+    keys = [timeline.paths.changelog(number) for number in timeline.changelog_ids()]
+
+    def read(key: str) -> Snapshot | None:
+        with suppress(ObjectNotFound):  # it has expired meanwhile
+            data = timeline.store.get(key)
+            return findings.attempt(key, lambda: parse_snapshot(data, key))
+        return None
+
+    for key, snapshot in zip(keys, timeline.parallel(read, keys), strict=True):
+        if snapshot is not None:
+            _check_operation(key, snapshot, findings)
 
 
 def _check_schema_ids(timeline: Timeline, roots: Roots, findings: Findings) -> None:

@@ -418,6 +418,20 @@ def test_a_word_that_others_cannot_parse_is_taken_out_in_its_place() -> None:
     assert ll.open_table(url).verify("all", data=True) == []
 
 
+@pytest.mark.parametrize("expired", [False, True])
+def test_a_word_is_taken_out_of_a_changelog_that_outlives_its_snapshot(expired: bool) -> None:
+    """One that expires at this moment does not come again."""
+    table = reworded(f"memory://repair-{next(COUNTER)}/t")
+    key = "changelog/changelog-2"
+    table.store.put(key, table.store.get("snapshot/snapshot-2"))
+    plan = plan_repair(table.store)
+    table.store.put("changelog/EARLIEST", b"3" if expired else b"2")
+    apply_repair(table.store, "main", plan)
+    assert table.timeline.changelog_ids() == ([] if expired else [2])
+    assert expired or b"operation" not in table.store.get(key)
+    assert plan_repair(table.store).steps == ()
+
+
 def test_a_word_is_not_taken_out_of_what_has_changed_or_expired_meanwhile() -> None:
     url = f"memory://repair-{next(COUNTER)}/t"
     table = reworded(url)
