@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import pyarrow as pa
 import pytest
+from hooked_store import HookedStore
 
+from lakelatch.backends.store import ObjectNotFound
+from lakelatch.coordinator.commit.steps import publishing
 from lakelatch.coordinator.maintenance.expire import apply_expiry, plan_expiry
 from lakelatch.coordinator.maintenance.orphans import apply_clean, plan_orphans, store_clock_ms
 from lakelatch.coordinator.maintenance.quarantine import move_orphans, restore
@@ -52,3 +55,35 @@ def test_maintenance_works_on_every_store(kind: str, request: pytest.FixtureRequ
     assert [s.id for s in fresh.snapshots()] == [6]
     assert fresh.verify("all", data=True) == []
     assert plan_orphans(fresh.timeline, schema, NEVER_MS).files == ()
+
+
+class RolledBack(HookedStore):
+    """Another engine rolls back to snapshot 1 right after the hint of snapshot 2 was written."""
+
+    def put(self, key: str, data: bytes) -> None:
+        self._store.put(key, data)
+        if (key, data) == ("snapshot/LATEST", b"2"):
+            self._store.put(key, b"1")
+            self._store.delete_many(["snapshot/snapshot-2"])
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "faulty"])
+def test_a_slow_hint_goes_with_its_snapshot(
+    kind: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """H7: without a hint every engine lists the snapshots."""
+    monkeypatch.setattr(publishing, "SLOW_HINT_S", 0.0)
+    store = stores_of(kind, request)("rolled-back")
+    schema = new_schema(from_arrow_schema(FIELDS), partition_keys=["p"])
+    store.put_if_absent("schema/schema-0", schema.to_json())
+    rows = pa.table({"p": ["a"], "v": [1]})
+    for one in (store, RolledBack(store)):
+        table = Table(one, schema)  # type: ignore[arg-type]
+        table.append(rows)
+        table.committer.settle()
+    with pytest.raises(ObjectNotFound):
+        store.get("snapshot/LATEST")
+    fresh = Table(store, schema)
+    assert fresh.append(rows).snapshot_id == 2
+    fresh.committer.settle()
+    assert store.get("snapshot/LATEST") == b"2"
