@@ -39,9 +39,12 @@ class SpillingSink:
         self._tail: list[bytes] | None = None
         self.size = 0
         self.closed = False
+        self._aborted = False
 
     def write(self, data: Any) -> int:
         block = bytes(data)
+        if self._aborted:
+            return len(block)  # Arrow's writer of a Parquet file ends the file when it is collected
         self.size += len(block)
         if self._tail is not None:
             self._tail.append(block)
@@ -98,6 +101,7 @@ class SpillingSink:
         return None
 
     def abort(self) -> None:
-        self._parts = []
+        """Discard the file, and what is still written to it."""
+        self._parts, self._aborted = [], True
         if self._output is not None:
             self._output.abort()

@@ -210,4 +210,28 @@ EQUIVALENTS: tuple[Equivalent, ...] = (
         "min(least, retain_max) → min(retain_max, least)",
         "the smaller of two numbers, whichever comes first",
     ),
+    Equivalent(
+        "table/rowlevel/append_table.py",
+        "",
+        "64 → 65",
+        "how many bytes of new rows are kept for a later plan: any large number keeps the promise",
+    ),
+    Equivalent(
+        "table/rowlevel/append_table.py",
+        "_same",
+        "if before is None or after is None → if True",
+        "rows that were kept are read again, with the same result",
+    ),
+    Equivalent(
+        "table/rowlevel/run.py",
+        "landed_before",
+        "identifier is None or commit_user is None → without `identifier is None`",
+        "half an identity is refused before; the question is there for the type checker",
+    ),
+    Equivalent(
+        "table/writing/writer.py",
+        "",
+        "256 → 257",
+        "how many bytes of rows a job holds: any large number keeps the promise",
+    ),
 )

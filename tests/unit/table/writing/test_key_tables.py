@@ -195,6 +195,30 @@ def test_deletes_that_would_have_no_meaning_are_refused(options: dict[str, str],
     assert table.snapshot() is None
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"merge-engine": "first-row"},
+        {"merge-engine": "partial-update"},
+        {"merge-engine": "partial-update", "fields.v.ignore-retract": "true"},
+    ],
+)
+def test_rows_that_delete_are_refused_where_no_option_says_what_they_mean(options: dict[str, str]) -> None:
+    table = made(options)
+    with pytest.raises(InvalidArgument, match="takes no rows that delete"):
+        table.upsert(rows((1, 1, "a", 1), kind=["-D"]), row_kind="kind")
+    assert table.snapshot() is None
+    table.upsert(rows((1, 1, "a", 1), kind=["+I"]), row_kind="kind")
+    assert held(table) == {(1, 1): ("a", 1)}
+
+
+def test_an_aggregation_that_removes_records_has_deletes_by_key() -> None:
+    table = made({"merge-engine": "aggregation", "aggregation.remove-record-on-delete": "true"})
+    table.upsert(rows((1, 1, "a", 1), (1, 2, "b", 2)))
+    table.delete(keys=pa.table({"p": [1], "k": [1]}))
+    assert held(table) == {(1, 2): ("b", 2)}
+
+
 def test_a_delete_is_ordered_by_the_sequence_field() -> None:
     table = made({"sequence.field": "n"})
     table.append(rows((1, 1, "a", 5), (1, 2, "b", 5)))

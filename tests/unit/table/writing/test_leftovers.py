@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import count
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from changes import Raced
 
 import lakelatch as ll
+from lakelatch.backends.local import LocalStore
 from lakelatch.core.errors import LakelatchError
 from lakelatch.core.places import FileKeys
 from lakelatch.table.table import Table
+from lakelatch.table.writing import sink
 
 _names = count()
 SCHEMA = pa.schema([("id", pa.int64()), ("v", pa.int64())])
@@ -143,3 +147,36 @@ def test_a_commit_that_gives_up_leaves_nothing() -> None:
     with pytest.raises(LakelatchError):
         table.upsert(LARGE)
     assert leftovers(table) == set()
+
+
+def test_a_file_that_was_being_written_is_gone_after_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was so large that a part of it was in the folder already."""
+    monkeypatch.setattr(sink, "SPILL_BYTES", 1 << 10)
+    table = ll.create_table(str(tmp_path / "t"), pa.schema([("v", pa.int64())]), options={"file.compression": "none"})
+    numbers = np.random.default_rng(1).integers(0, 1 << 60, 5_000_000)
+    seen: list[Path] = []
+    aborted: list[str] = []
+    abort = sink.SpillingSink.abort
+    monkeypatch.setattr(sink.SpillingSink, "abort", lambda file: (aborted.append(file.name), abort(file))[1])
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        yield from pa.table({"v": numbers}).to_batches(100_000)
+        seen.extend(path for path in (tmp_path / "t" / "bucket-0").rglob("*") if path.stat().st_size)
+        raise RuntimeError("the rows have ended")
+
+    with pytest.raises(RuntimeError, match="the rows have ended"):
+        table.append(pa.RecordBatchReader.from_batches(table.to_arrow().schema, batches()))
+    assert seen
+    assert len(set(aborted)) == 1, "a store may keep parts of what was neither finished nor aborted"
+    assert [path for path in (tmp_path / "t").rglob("*") if path.is_file() and "bucket" in str(path)] == []
+
+
+def test_what_is_written_after_an_error_makes_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A writer of Arrow ends its file when it is collected, which may be the byte that is too many to be kept in memory."""
+    monkeypatch.setattr(sink, "SPILL_BYTES", 10)
+    file = sink.SpillingSink(LocalStore(str(tmp_path)), "bucket-0/data-1")
+    file.write(b"0123456789")
+    file.abort()
+    assert file.write(b"!") == 1
+    file.abort()
+    assert list(tmp_path.rglob("*")) == []
