@@ -5,17 +5,19 @@ Owns: `Asked`, and the check that its parts fit each other. Must not know: how a
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, fields
 from typing import Any, Literal
 
 from ..coordinator.commit.request import Grouping, Isolation
 from ..core.errors import InvalidArgument
 from ..core.paths import DEFAULT_BRANCH
+from ..core.rows.partition import closest
 
 Mode = Literal["append", "overwrite", "overwrite-partitions"]
 Cluster = Literal["auto", "none"]
 _MODES = ("append", "overwrite", "overwrite-partitions")
+_OF_COMMIT = ("commit_user", "identifier", "isolation", "properties", "group", "in_order", "query")
 
 
 @dataclass(frozen=True)
@@ -48,6 +50,11 @@ class Asked:
     in_order: bool = False
     query: str = ""
 
+    @property
+    def of_commit(self) -> dict[str, Any]:
+        """What is asked of the commit, as the arguments of a `Transaction`."""
+        return {name: getattr(self, name) for name in _OF_COMMIT}
+
     def check(self, df: Any) -> None:
         """Refuse what does not fit.
 
@@ -71,3 +78,23 @@ class Asked:
             raise InvalidArgument("read_snapshot= goes with an overwrite only")
         if self.row_kind is not None and self.mode != "append":
             raise InvalidArgument("row_kind= goes with mode='append' only: an overwrite has nothing to delete by key")
+
+
+ARGUMENTS = frozenset(field.name for field in fields(Asked)) - {"in_order", "query"}
+"""The arguments that users may give."""
+
+
+def check_arguments(given: Mapping[str, Any], what: str, own: Collection[str]) -> None:
+    """Refuse arguments that nobody knows, before rows come.
+
+    Args:
+        what: the function that passes them on.
+        own: those that the function sets by itself.
+    """
+    for name in given:
+        if name in own:
+            raise InvalidArgument(f"{what} sets {name} itself", next_step="leave it out")
+        if name not in ARGUMENTS:
+            raise InvalidArgument(
+                f"{what} has no argument '{name}'", next_step=closest(name, sorted(ARGUMENTS - set(own)))
+            )

@@ -20,11 +20,11 @@ from typing import Any
 
 from pyspark.sql import types as spark
 
-from ..backends.storage_options import StorageOptions, is_secret
+from ..backends.storage_options import is_secret
 from ..core.errors import InvalidArgument, Unsupported
+from .source_options import ONE_WRITE, STORAGE_PREFIX
 
 NAME = "lakelatch"
-STORAGE_PREFIX = "storage."
 MARK = "__file_source_constant_metadata_col"
 """A key that Spark takes for its own, and removes from the columns of a table that it creates from a query."""
 _CATALOGS = ("provider", "owner")
@@ -83,20 +83,19 @@ class CatalogTable:
     url: str
     options: Mapping[str, str] = field(default_factory=dict)
 
-    @property
-    def storage_options(self) -> StorageOptions:
-        """Its storage options, for a write.
+    def lasting(self) -> dict[str, str]:
+        """The options of each read and write by this name.
 
         Raises:
-            Unsupported: the table has another option, which `lakelatch.spark.write` cannot follow.
+            Unsupported: one of them belongs to a single write, and a second write would count as a repetition of it.
         """
-        other = [key for key in self.options if not key.startswith(STORAGE_PREFIX)]
-        if other:
-            raise Unsupported(
-                f"the table was created with option '{other[0]}', so it can only be read",
-                next_step="write with df.write.format('lakelatch') and this option",
-            )
-        return StorageOptions({k[len(STORAGE_PREFIX) :]: v for k, v in self.options.items()})
+        for name in ONE_WRITE:
+            if name in self.options:
+                raise Unsupported(
+                    f"the table was created in the catalog with option '{name}', which belongs to a single write",
+                    next_step="DROP TABLE, which touches the catalog only, and CREATE TABLE without it",
+                )
+        return {**self.options, "path": self.url}
 
 
 def catalog_table(sql: Any, name: str) -> CatalogTable | None:

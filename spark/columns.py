@@ -24,7 +24,7 @@ from ..core.rows.partition import closest
 from ..core.rows.types import ArrayType, AtomicType, DataType, MapType, MultisetType, RowType, VectorType, sql
 from .rows.routing import routed
 from .session import adapts, parallelism
-from .types import to_spark
+from .types import is_collated, to_spark
 
 _TIMESTAMPS = (spark.TimestampType, spark.TimestampNTZType)
 _TEMPORAL = (spark.DateType, *_TIMESTAMPS)
@@ -168,6 +168,11 @@ def _atom_needs_spark(source: spark.DataType, target: AtomicType, where: str) ->
     if isinstance(source, spark.NullType):
         return True
     if isinstance(source, spark.StringType) and target.root != "VARIANT":
+        if is_collated(source):
+            raise InvalidArgument(
+                f"{where} is {source.simpleString()}, and the table compares texts byte by byte",
+                next_step="cast it in the frame to STRING",
+            )
         return False  # the executors parse each text, and one that they cannot parse is an error
     wanted = to_spark(target)
     if isinstance(source, _TEMPORAL) and isinstance(wanted, _TIMESTAMPS):

@@ -34,6 +34,7 @@ from .column_text import Condition, as_text, as_texts
 from .compaction import compact
 from .row_job import changed_by
 from .scan import read
+from .source_options import SourceOptions
 from .zones import bound_in, session_zone
 
 _HISTORY = (
@@ -85,7 +86,9 @@ class LakeTable:
             raise InvalidArgument(
                 f"the catalog has no table {name!r} of lakelatch", next_step="use LakeTable.forPath(spark, url)"
             )
-        return LakeTable.forPath(spark, found.url, found.storage_options)
+        options = SourceOptions(found.lasting())
+        options.asked(None, overwrite=False)  # refuses a name for a certain snapshot, or for some rows
+        return LakeTable(spark, options.table(), options.storage_options)
 
     @staticmethod
     def isLakeTable(spark: Any, url: str, storage_options: Mapping[str, Any] | None = None) -> bool:  # noqa: N802
@@ -98,7 +101,7 @@ class LakeTable:
 
     def toDF(self) -> Any:  # noqa: N802
         """The rows of the newest snapshot as a DataFrame."""
-        frame = read(self.spark, self.table.url, storage_options=self.storage_options)
+        frame = read(self.spark, self.table.url, storage_options=self.storage_options, branch=self.table.paths.branch)
         return frame if self.name is None else frame.alias(self.name)
 
     # ------------------------------------------------------------------------------------------------------- changes
@@ -188,6 +191,7 @@ class LakeTable:
 
     def compact(self, where: str | None = None, **about: Any) -> Compaction:
         """Rewrite small files as a Spark job; see `lakelatch.spark.compact`."""
+        about["branch"] = self.table.paths.branch
         return compact(self.spark, self.table.url, where, storage_options=self.storage_options, **about)
 
     def expire(self, **about: Any) -> Any:

@@ -140,7 +140,7 @@ def _uri(url: str) -> str:
     """
     scheme, _, rest = url.partition(":")
     host, slash, path = rest[2:].partition("/") if rest.startswith("//") else ("", "", rest)
-    return f"{scheme}:{rest[:2] if slash else ''}{host}{slash}{quote(path)}"
+    return f"{scheme}:{rest[:2] if slash else ''}{host.replace('%', '%25')}{slash}{quote(path)}"
 
 
 # ---------------------------------------------------------------------------------------------- columns out of folders

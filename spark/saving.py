@@ -15,10 +15,9 @@ from typing import Any
 from ..core.errors import InvalidArgument, Unsupported
 from ..core.paths import DEFAULT_BRANCH
 from ..table.create import is_table
-from .asked import Asked
-from .catalog import NAME, STORAGE_PREFIX, catalog_table
-from .session import overwrites_dynamically
-from .source_options import SourceOptions
+from .catalog import NAME, catalog_table
+from .session import overwrite_mode
+from .source_options import STORAGE_PREFIX, SourceOptions
 from .statements import Statements, absolute
 from .write_job import carry_out
 
@@ -91,50 +90,31 @@ def _save(writer: Any, statements: Statements, name: str) -> bool:
         url = found.url
     if url is None:
         raise InvalidArgument(f"saveAsTable('{name}') needs the table's URL", next_step="add .option('path', url)")
-    options = SourceOptions({**asked.options, "path": url})
-    if options.branch != DEFAULT_BRANCH:
-        raise Unsupported("saveAsTable with option 'branch'", next_step="use .option('branch', ...).save(url)")
+    known = {} if found is None else found.lasting()
+    options = SourceOptions({**known, **asked.options, "path": url})
+    if found is None and options.branch != DEFAULT_BRANCH:
+        raise Unsupported(
+            "saveAsTable of a new name with option 'branch'",
+            next_step="CREATE TABLE ... USING lakelatch OPTIONS (path 'url', branch '...') first, or use save(url)",
+        )
     there = is_table(url, storage_options=options.storage_options)
     if there and asked.mode in ("error", "ignore"):
         raise InvalidArgument(
             f"there is a table at {url}",
             next_step="say what happens to its rows: .mode('append') or .mode('overwrite')",
         )
-    _write(_frame(writer), url, asked, options, there)
+    _write(_frame(writer), asked, options, there)
     if not exists:
         kept = {key: value for key, value in asked.options.items() if key.startswith(STORAGE_PREFIX)}
         statements.register(name, {**kept, "path": url})
     return True
 
 
-def _write(df: Any, url: str, saved: Saved, options: SourceOptions, there: bool) -> None:
-    wanted = Asked(
-        url,
-        commit_user=options.commit_user,
-        identifier=options.identifier,
-        isolation=options.isolation,
-        properties=options.properties,
-        group=options.group,
-        row_kind=options.row_kind,
-        storage_options=options.storage_options,
-        partition_by=saved.partition_by or None,
-        options=None if there else {},
-        evolve=options.merge_schema,
-    )
-    if saved.mode == "overwrite":
-        dynamic = options.overwrite_mode == "dynamic"
-        if options.overwrite_mode is None and options.partition is None:
-            dynamic = overwrites_dynamically(df.sparkSession)
-        whole = options.replaced(options.table().schema) if options.partition is not None else {}
-        wanted = replace(
-            wanted,
-            mode="overwrite",
-            read_snapshot=options.read_snapshot,
-            partition=None if dynamic else whole,
-        )
-    elif (options.partition, options.read_snapshot) != (None, None):
-        raise InvalidArgument("options 'partition' and 'read-snapshot' go with mode overwrite only")
-    carry_out(df, wanted)
+def _write(df: Any, saved: Saved, options: SourceOptions, there: bool) -> None:
+    wanted = options.asked(options.table().schema if there else None, saved.mode == "overwrite")
+    if wanted.mode == "overwrite" and wanted.partition is None and overwrite_mode(df.sparkSession) != "dynamic":
+        wanted = replace(wanted, partition={})
+    carry_out(df, replace(wanted, partition_by=saved.partition_by or None, options=None if there else {}))
 
 
 def _asked(writer: Any) -> Saved:

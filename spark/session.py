@@ -51,9 +51,9 @@ def has_time_type(session: Any) -> bool:
     return setting(session, "spark.sql.timeType.enabled", "false").lower() == "true"
 
 
-def overwrites_dynamically(session: Any) -> bool:
-    """Does the session replace only the partitions that have new rows, when it overwrites?"""
-    return setting(session, OVERWRITE_MODE, "static").lower() == "dynamic"
+def overwrite_mode(session: Any) -> str:
+    """What an overwrite replaces in this session: `static` for all, `dynamic` for the partitions that have new rows."""
+    return setting(session, OVERWRITE_MODE, "static").lower()
 
 
 def adapts(session: Any) -> bool:

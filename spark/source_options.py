@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from typing import Any
 
@@ -25,33 +25,37 @@ from ..core.rows.partition import closest
 from ..table.create import open_table
 from ..table.table import Table
 from ..table.travel import epoch_millis
+from .asked import Asked
 from .streams.options import CHECKPOINT, READING, StreamOptions
 from .zones import bound_in, partition_in, zone_named
 
 STORAGE_PREFIX, PROPERTY_PREFIX = "storage.", "property."
-KNOWN = (
-    "path",
+READING_ROWS = (
     "where",
     "columns",
-    "branch",
     "snapshot",
     "tag",
     "timestamp",
     "watermark",
-    "timezone",
     "incremental-between",
     "incremental-between-scan-mode",
     "overwrites",
-    "commit-user",
-    "identifier",
+    "system",
+)
+"""Options that say what is read, and mean nothing to a write."""
+ONE_WRITE = ("commit-user", "identifier", "read-snapshot", "partition")
+"""Options that are about a single commit."""
+KNOWN = (
+    "path",
+    "branch",
+    "timezone",
     "isolation",
     "group",
-    "read-snapshot",
-    "partition",
     "partitionoverwritemode",
     "mergeschema",
     "row-kind",
-    "system",
+    *ONE_WRITE,
+    *READING_ROWS,
     *READING,
     CHECKPOINT,
 )
@@ -110,6 +114,7 @@ class SourceOptions:
                 " lakelatch.spark.register(spark), create it with CREATE TABLE … USING lakelatch LOCATION 'url', and write"
                 " with INSERT INTO in spark.sql(...)",
             )
+        self._given = frozenset(given)
         self.url = _absolute(given["path"], folder)
         self.where = given.get("where")
         self.columns = None if "columns" not in given else [name.strip() for name in given["columns"].split(",")]
@@ -169,6 +174,46 @@ class SourceOptions:
             raise InvalidArgument(f"option 'checkpointLocation' goes with writeStream only, not with {what}")
         if self.changes is None and not self.overwrites:
             raise InvalidArgument("option 'overwrites' needs option 'incremental-between', or a stream")
+
+    def asked(self, schema: TableSchema | None, overwrite: bool) -> Asked:
+        """What is asked of a write. An overwrite without `partition` replaces what the session says.
+
+        Args:
+            schema: the table's; None if the write shall create it.
+
+        Raises:
+            InvalidArgument: an option goes with reading only, or not with this mode.
+        """
+        for name in READING_ROWS:
+            if name in self._given:
+                raise InvalidArgument(
+                    f"option '{name}' goes with reading only", next_step="choose rows and columns of the frame itself"
+                )
+        if not overwrite and (self.partition, self.read_snapshot) != (None, None):
+            raise InvalidArgument("options 'partition' and 'read-snapshot' go with mode overwrite only")
+        asked = Asked(
+            self.url,
+            commit_user=self.commit_user,
+            identifier=self.identifier,
+            isolation=self.isolation,
+            read_snapshot=self.read_snapshot,
+            properties=self.properties,
+            storage_options=self.storage_options,
+            evolve=self.merge_schema,
+            row_kind=self.row_kind,
+            branch=self.branch,
+            group=self.group,
+        )
+        if not overwrite:
+            return asked
+        partitioned = schema is not None and bool(schema.partition_keys)
+        if self.overwrite_mode == "dynamic" and partitioned:
+            return replace(asked, mode="overwrite-partitions")
+        if self.partition is not None:
+            given: dict[str, Any] | None = self.replaced(schema or self.table().schema)
+        else:
+            given = None if self.overwrite_mode is None and partitioned else {}
+        return replace(asked, mode="overwrite", partition=given)
 
     def check_stream_reader(self) -> None:
         """Refuse the options that a stream out of a table cannot have."""

@@ -30,6 +30,7 @@ from ..table.writing.overwrites import overwrite_spec, snapshot_read
 from ..table.writing.transaction import Transaction, check_identity
 from ..table.writing.unfinished import committing, discard
 from ..table.writing.writer import keys_of
+from .asked import Asked
 from .columns import Columns, match_columns
 from .evolving import with_new_columns
 from .read_marks import read_by
@@ -71,11 +72,11 @@ class TableSourceWriter(Carried, DataSourceArrowWriter):
     def __init__(self, options: SourceOptions, schema: spark.StructType, overwrite: bool, process: str = "") -> None:
         check_identity(options.commit_user, options.identifier)
         self._options, self._overwrite = options, overwrite
-        table, columns, spec = checked_write(options, schema, overwrite)
+        table, columns, spec, self._asked = checked_write(options, schema, overwrite)
         self._before = table.timeline.latest()
         self._read = self._before
         if overwrite:
-            number = options.read_snapshot
+            number = self._asked.read_snapshot
             number = read_by(schema, options.table(), process) if number is None else number
             self._read = None if number == 0 else snapshot_read(table.timeline, number)
         # Whichever process runs commit or abort can find the commit by its user.
@@ -108,35 +109,28 @@ class TableSourceWriter(Carried, DataSourceArrowWriter):
         transaction = Transaction(
             table.committer,
             table.timeline,
-            commit_user=self._options.commit_user,
-            identifier=self._options.identifier,
-            isolation=self._options.isolation,
-            properties=self._options.properties,
-            group=self._options.group,
             fresh_user=self._user,
             written_before=True,
+            **self._asked.of_commit,
         )
         with committing(transaction, table.store, keys_of(table.schema, given)) as tx:
-            if self._overwrite:
-                if self._is_dynamic(messages, table):
-                    tx.overwrite_messages(given, self._read, dynamic=True)
-                else:
-                    tx.overwrite_messages(given, self._read, partition=self._options.replaced(table.schema))
+            if self._overwrite and self._is_dynamic(messages):
+                tx.overwrite_messages(given, self._read, dynamic=True)
+            elif self._overwrite:
+                tx.overwrite_messages(given, self._read, partition=self._asked.partition or {})
             else:
                 tx.append_messages(given, self._base)
         table.committer.settle()
         _LOG.info("%s", tx.receipt)
 
-    def _is_dynamic(self, messages: list[WriterCommitMessage | None], table: Table) -> bool:
+    def _is_dynamic(self, messages: list[WriterCommitMessage | None]) -> bool:
         """Does the overwrite replace only the partitions that have rows? Decided as by Spark's own file sources.
 
         Raises:
             InvalidArgument: No task has told the session's mode, so a wrong guess could delete rows.
         """
-        if not table.schema.partition_keys or self._options.partition is not None:
-            return False
-        if self._options.overwrite_mode is not None:
-            return self._options.overwrite_mode == "dynamic"
+        if self._asked.mode == "overwrite-partitions" or self._asked.partition is not None:
+            return self._asked.mode == "overwrite-partitions"
         told = {m.overwrite_mode for m in messages if isinstance(m, TaskMessage)}
         if len(told) != 1:
             raise InvalidArgument(
@@ -170,28 +164,21 @@ class TableSourceWriter(Carried, DataSourceArrowWriter):
 
 def checked_write(
     options: SourceOptions, schema: spark.StructType, overwrite: bool
-) -> tuple[Table, Columns, dict[str, Any]]:
-    """The table of a write, its columns as the rows have them, and the values of columns that the rows omit.
+) -> tuple[Table, Columns, dict[str, Any], Asked]:
+    """The table of a write, its columns as the rows have them, the values of columns that the rows omit, and what is asked.
 
     Raises:
         InvalidArgument: The options or the columns do not fit. Nothing was written.
     """
-    if (options.where, options.columns) != (None, None):
-        raise InvalidArgument(
-            "options 'where' and 'columns' go with reading only",
-            next_step="choose rows and columns of the frame itself",
-        )
     table = options.table()
+    asked = options.asked(table.schema, overwrite)
     check_written_by_spark(table.schema, shuffles=False)
-    if not overwrite and (options.partition, options.read_snapshot) != (None, None):
-        raise InvalidArgument("options 'partition' and 'read-snapshot' go with mode overwrite only")
-    if options.merge_schema:
-        filled = [part.partition("=")[0] for part in (options.partition or "").split("/")]
-        named = spark.StructType([f for f in schema.fields if f.name != options.row_kind])
-        table = with_new_columns(options.table, named, filled)
-    spec = (overwrite_spec(table.schema, options.replaced(table.schema), False) if overwrite else None) or {}
-    columns = match_columns(schema, table.schema, tuple(spec), options.row_kind)
-    if options.row_kind is not None and (overwrite or not table.schema.primary_keys):
+    if asked.evolve:
+        named = spark.StructType([f for f in schema.fields if f.name != asked.row_kind])
+        table = with_new_columns(options.table, named, tuple(asked.partition or ()))
+    spec = (overwrite_spec(table.schema, asked.partition or {}, False) if overwrite else None) or {}
+    columns = match_columns(schema, table.schema, tuple(spec), asked.row_kind)
+    if asked.row_kind is not None and (overwrite or not table.schema.primary_keys):
         raise InvalidArgument("option 'row-kind' goes with mode append on a table with a primary key only")
     for name, cast in zip(columns.names, columns.casts, strict=True):
         if cast is not None:
@@ -199,7 +186,7 @@ def checked_write(
                 f"column '{name}' is {schema[name].dataType.simpleString()}, the table needs {cast.simpleString()}",
                 next_step="cast it in the frame, or write with lakelatch.spark.write",
             )
-    return table, columns, spec
+    return table, columns, spec, asked
 
 
 def may_have_landed(table: Table, commit_user: str, identifier: int) -> bool:

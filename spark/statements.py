@@ -23,10 +23,9 @@ from ..core.errors import InvalidArgument, Unsupported
 from ..core.rows.types import Field, with_nullable
 from ..table.create import Schema, create_table, is_table, open_table
 from ..table.table import Table
-from .asked import Asked
-from .catalog import NAME, CatalogTable, catalog_table
+from .catalog import NAME, catalog_table
 from .read_marks import read_at
-from .session import overwrites_dynamically
+from .session import overwrite_mode
 from .source_options import SourceOptions
 from .sql_text import CreateTable, Insert, Other, tokens_of, understand
 from .types import from_spark_schema, spark_schema
@@ -72,12 +71,13 @@ class Statements:
             case Insert():
                 found = catalog_table(self._sql, statement.name)
                 if found is not None:
-                    table = open_table(found.url, storage_options=found.storage_options)
+                    options = SourceOptions(found.lasting())
+                    table = options.table()
                     newest = table.snapshot() if statement.overwrite else None
                     rows = self._sql(statement.query, *args, **kwargs)
                     unplanned = 0 if newest is None else newest.id
                     read = read_at(rows, table, unplanned) if statement.overwrite else None
-                    self._insert(statement, table, found, rows, read)
+                    self._insert(statement, table, options, rows, read)
                     return self._session.range(0).select()
             case Other():
                 self._refuse(statement)
@@ -145,7 +145,7 @@ class Statements:
 
     # ---------------------------------------------------------------------------------------------------------- insert
 
-    def _insert(self, wanted: Insert, table: Table, found: CatalogTable, rows: Any, read: int | None) -> None:
+    def _insert(self, wanted: Insert, table: Table, options: SourceOptions, rows: Any, read: int | None) -> None:
         if wanted.if_not_exists:
             raise Unsupported("INSERT … IF NOT EXISTS", next_step="leave IF NOT EXISTS out")
         missing = [name for name, value in wanted.partition.items() if value is None]
@@ -163,9 +163,10 @@ class Statements:
                 )
             rows = rows.toDF(*wants)
         rows = _storable(rows, spark_schema(table.schema.fields), wanted.by_name)
-        asked = Asked(found.url, storage_options=found.storage_options)
+        asked = options.asked(table.schema, overwrite=False)
         some = len(wanted.partition) < len(table.schema.partition_keys)  # of a whole partition Spark replaces that one
-        if wanted.overwrite and some and overwrites_dynamically(self._session):
+        dynamic = (options.overwrite_mode or overwrite_mode(self._session)) == "dynamic"
+        if wanted.overwrite and some and dynamic:
             asked = replace(asked, mode="overwrite-partitions")
         elif wanted.overwrite:
             asked = replace(asked, mode="overwrite", partition=wanted.partition)

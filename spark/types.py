@@ -135,6 +135,11 @@ def from_spark_schema(schema: spark.StructType) -> tuple[Field, ...]:
     return tuple(fields)
 
 
+def is_collated(data_type: spark.DataType) -> bool:
+    """Is it a text that Spark compares by other rules than byte by byte?"""
+    return isinstance(data_type, spark.StringType) and data_type.collation != "UTF8_BINARY"
+
+
 def _from_spark(data_type: spark.DataType, where: str, ids: FieldIds) -> DataType:
     match data_type:
         case spark.CharType(length=length):
@@ -142,6 +147,11 @@ def _from_spark(data_type: spark.DataType, where: str, ids: FieldIds) -> DataTyp
         case spark.VarcharType(length=length):
             return AtomicType("VARCHAR", length=length)
         case spark.StringType():
+            if is_collated(data_type):
+                raise InvalidArgument(
+                    f"column '{where}': the format has no collations, and Spark's {data_type.simpleString()} has one",
+                    next_step="cast the column to STRING first; its texts are then compared byte by byte",
+                )
             return string()
         case spark.BinaryType():
             return varbinary()

@@ -57,7 +57,7 @@ from .rows.dynamic import DynamicPlan
 from .rows.numbering import Numbering
 from .rows.postponed import PostponedPlan
 from .rows.routing import TASKS_PER_CORE, check_buckets, check_written_by_spark
-from .session import overwrites_dynamically, parallelism, tells_case
+from .session import overwrite_mode, parallelism, tells_case
 from .shipping import check_workers, shipped
 from .tasks import MESSAGE_SCHEMA, ChangeTask, RewriteTask, WriteTask, messages_of
 from .types import from_spark_schema
@@ -162,16 +162,7 @@ def carry_out(df: Any, asked: Asked) -> Receipt:
     if asked.partition is not None:
         zone = session_zone(df.sparkSession)
         asked = replace(asked, partition=partition_in(zone, asked.partition, table.schema))
-    transaction = table.refresh()._begin(
-        commit_user=asked.commit_user,
-        identifier=asked.identifier,
-        isolation=asked.isolation,
-        properties=asked.properties,
-        group=asked.group,
-        in_order=asked.in_order,
-        query=asked.query,
-    )
-    with transaction as tx:
+    with table.refresh()._begin(**asked.of_commit) as tx:
         try:
             messages = [] if tx.replayed else _fill(tx, table, df, asked)
         except BaseException:
@@ -205,7 +196,7 @@ def _fill(tx: Transaction, table: Table, df: Any, asked: Asked) -> list[CommitMe
     schema, mode, partition = table.schema, asked.mode, asked.partition
     dynamic = mode == "overwrite-partitions"
     if mode == "overwrite" and partition is None and schema.partition_keys:
-        dynamic = overwrites_dynamically(df.sparkSession)
+        dynamic = overwrite_mode(df.sparkSession) == "dynamic"
     spec = overwrite_spec(schema, partition, dynamic) if mode != "append" else {}
     columns = match_columns(df.schema, schema, tuple(spec or ()), asked.row_kind)
     before = _replaced(table, df, asked.read_snapshot) if mode != "append" else None

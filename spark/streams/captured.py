@@ -21,7 +21,7 @@ from ...core.errors import InvalidArgument
 from ...table.captured import DEBEZIUM, KIND, MAXWELL, MAXWELL_MARKS, Shape, looks_like
 from ...table.create import open_table
 from ...table.methods.streams import check_keys
-from ..asked import Asked
+from ..asked import Asked, check_arguments
 from ..write_job import carry_out
 
 _AT, _ROW = "_captured_at", "_captured_row"
@@ -61,6 +61,7 @@ def apply_changes(
     Example:
         ``lakelatch.spark.apply_changes(events, "s3://lake/customers", keys=["id"], sequence="source.lsn")``
     """
+    check_arguments(how, "apply_changes", ())
     about: dict[str, Any] = {"commit_user": commit_user, "identifier": identifier, "storage_options": storage_options}
     return applied(df, Asked(url, **about, **how), keys, sequence, kind, shape)
 

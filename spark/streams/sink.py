@@ -18,7 +18,7 @@ from ...coordinator.commit.receipt import Receipt
 from ...coordinator.journal.lines import address_of
 from ...coordinator.watching.batches import report_batch
 from ...core.errors import InvalidArgument, LakelatchError
-from ..asked import Asked
+from ..asked import Asked, check_arguments
 from ..compaction import compact
 from ..write_job import carry_out
 from .captured import applied
@@ -74,11 +74,7 @@ def sink(
             "sink needs the checkpoint of the query, or a name for it, but not both",
             next_step="pass the same location as option 'checkpointLocation', as checkpoint=",
         )
-    for name in ("commit_user", "identifier"):
-        if name in how:
-            raise InvalidArgument(
-                f"sink sets {name} itself", next_step="leave it out; query= names the commit user of the batches"
-            )
+    check_arguments(how, "sink", ("commit_user", "identifier"))
     if compact_every is not None and compact_every < 1:
         raise InvalidArgument(f"compact_every={compact_every}", next_step="give 1 or more batches, or leave it out")
     return Sink(url, checkpoint, query, compact_every, changes, dict(storage_options or {}), how)
@@ -151,11 +147,11 @@ class Sink:
         _LOG.info("batch %s: %s", batch_id, receipt)
         report_batch(written(self._url, batch_id, receipt))
         if self._every is not None and not receipt.replayed and (batch_id + 1) % self._every == 0:
-            self._compact(frame.sparkSession)
+            self._compact(frame.sparkSession, asked.branch)
         return receipt
 
-    def _compact(self, session: Any) -> None:
+    def _compact(self, session: Any, branch: str) -> None:
         try:
-            _LOG.info("%s", compact(session, self._url, storage_options=self._storage_options))
+            _LOG.info("%s", compact(session, self._url, storage_options=self._storage_options, branch=branch))
         except LakelatchError as error:
             _LOG.warning("%s was not compacted after a batch: %s", self._url, error)

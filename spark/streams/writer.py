@@ -80,16 +80,16 @@ class StreamSourceWriter(Carried, DataSourceStreamArrowWriter):
                 next_step="leave them out: the query's id, which its checkpoint keeps, and the number of the batch are used",
             )
         options.stream.check_none("writeStream")
+        if options.read_snapshot is not None:
+            raise InvalidArgument("option 'read-snapshot' does not go with writeStream", next_step="leave it out")
         self._options, self._schema, self._overwrite = options, schema, overwrite
         self._task: WriteTask | None = None
         self._base: Snapshot | None = None
 
     def _prepare(self) -> None:
         """Look the table up for a batch that begins; in the process that sends the writer to the tasks."""
-        table, columns, spec = checked_write(self._options, self._schema, self._overwrite)
-        task = WriteTask(
-            table.store, table.schema, str(uuid.uuid4()), columns.names, spec, row_kind=self._options.row_kind
-        )
+        table, columns, spec, asked = checked_write(self._options, self._schema, self._overwrite)
+        task = WriteTask(table.store, table.schema, str(uuid.uuid4()), columns.names, spec, row_kind=asked.row_kind)
         if table.schema.primary_keys:
             base = table.committer.base_numbers()
             numbering = Numbering(Beginning.now(), base.largest_of_all(), shared=True)
@@ -121,22 +121,14 @@ class StreamSourceWriter(Carried, DataSourceStreamArrowWriter):
             return  # a batch without rows needs no snapshot
         table = self._options.table()
         base = next((m.base for m in told if m.base is not None), None)
-        transaction = Transaction(
-            table.committer,
-            table.timeline,
-            commit_user=self._query(told),
-            identifier=batchId,
-            isolation=self._options.isolation,
-            properties=self._options.properties,
-            group=self._options.group,
-            written_before=True,
-            in_order=True,
-        )
+        asked = self._options.asked(table.schema, self._overwrite)
+        asked = replace(asked, commit_user=self._query(told), identifier=batchId, in_order=True)
+        transaction = Transaction(table.committer, table.timeline, written_before=True, **asked.of_commit)
         with committing(transaction, table.store, keys_of(table.schema, given)) as tx:
-            if self._overwrite and self._options.overwrite_mode == "dynamic" and table.schema.partition_keys:
+            if asked.mode == "overwrite-partitions":
                 tx.overwrite_messages(given, base, dynamic=True)
             elif self._overwrite:
-                tx.overwrite_messages(given, base, partition=self._options.replaced(table.schema))
+                tx.overwrite_messages(given, base, partition=asked.partition or {})
             else:
                 tx.append_messages(given, base)
         if tx.replayed:

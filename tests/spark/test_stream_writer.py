@@ -175,3 +175,14 @@ def test_options_that_do_not_go_with_a_stream_into_a_table_are_refused(
 ) -> None:
     with pytest.raises(ll.InvalidArgument, match=r"do not go with writeStream|goes with readStream|go with reading"):
         Query(table.url, **options).batch(0, [(1, "a")])
+
+
+@pytest.mark.parametrize("option", ["isolation", "group"])
+def test_an_option_of_the_commit_reaches_it(tmp_path: Path, option: str) -> None:
+    """A value that no commit knows comes back as the commit's error."""
+    table = ll.create_table(str(tmp_path / "t"), pa.schema([("k", pa.int64()), ("v", pa.string())]))
+    with pytest.raises(ll.InvalidArgument, match=f"{option} 'none such'"):
+        Query(table.url, **{option: "none such"}).batch(0, [(1, "a")])
+    with pytest.raises(ll.InvalidArgument, match="'read-snapshot' does not go with writeStream"):
+        Query(table.url, read_snapshot="1").batch(0, [(1, "a")])
+    assert table.refresh().snapshots() == []
