@@ -192,6 +192,7 @@ def stored(table: ll.Table) -> list[str]:
     return sorted(map(repr, table.to_arrow().to_pylist()))
 
 
+@pytest.mark.timeout(7200 if NIGHTLY else 600)
 def test_no_setting_of_a_session_changes_a_row(steady: Any, tables: list[ll.Table], tmp_path: Path) -> None:
     spark = steady
     right = [shown(lake.read(spark, table.url)) for table in tables]

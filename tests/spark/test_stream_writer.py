@@ -173,7 +173,7 @@ def test_a_batch_without_rows_makes_no_snapshot_and_one_without_a_query_is_refus
 def test_options_that_do_not_go_with_a_stream_into_a_table_are_refused(
     table: ll.Table, options: dict[str, str]
 ) -> None:
-    with pytest.raises(ll.InvalidArgument, match=r"do not go with writeStream|goes with readStream|go with reading"):
+    with pytest.raises(ll.InvalidArgument, match=r"do not go with writeStream|goes with readStream|goes with reading"):
         Query(table.url, **options).batch(0, [(1, "a")])
 
 

@@ -198,3 +198,22 @@ def test_a_lake_table_of_a_branch_shows_and_changes_its_rows(spark: Any, keyed: 
     named.compact(full=True)
     assert [row.k for row in spark.table("asked").collect()] == [2]
     assert len(keyed.refresh().snapshots()) == 1
+
+
+@pytest.mark.spark
+def test_a_collation_is_refused_by_name(spark: Any, tmp_path: Path) -> None:
+    """The format has none, so that the table would compare other texts as equal than the frame."""
+    table = ll.create_table(str(tmp_path / "t"), ll.Schema([("x", "STRING")]))
+    collated = spark.sql("SELECT 'a' COLLATE UTF8_LCASE AS x")
+    inside = spark.sql("SELECT array(struct('a' COLLATE UTF8_LCASE AS y)) AS x")
+    for write, said in (
+        (lambda: lake.write(collated, table.url), "column 'x' is string collate UTF8_LCASE"),
+        (lambda: lake.write(collated, table.url + "-new", options={}), "column 'x'.*no collations"),
+        (lambda: lake.write(inside, table.url + "-new", options={}), r"column 'x.element.y'.*no collations"),
+        (lambda: lake.write(collated.selectExpr("'b' AS x", "x AS z"), table.url, evolve=True), "column 'z'"),
+    ):
+        with pytest.raises(ll.InvalidArgument, match=said):
+            write()
+    lake.write(collated.selectExpr("CAST(x AS STRING) AS x"), table.url)
+    assert (table.refresh().schema.names, table.to_arrow()["x"].to_pylist()) == (("x",), ["a"])
+    assert not ll.is_table(table.url + "-new")
