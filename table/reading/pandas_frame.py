@@ -48,8 +48,15 @@ def pandas_frame(
     changing = [name for name, column in zip(rows.column_names, rows.columns, strict=True) if _would_change(column)]
     if not changing:
         return rows.to_pandas()
-    kept = rows.select(changing).to_pandas(types_mapper=lambda t: _nullable(t) or pandas.ArrowDtype(t))
+    kept = rows.select(changing).to_pandas(types_mapper=_lossless)
     return pandas.concat([rows.drop_columns(changing).to_pandas(), kept], axis=1)[rows.column_names]
+
+
+def _lossless(t: pa.DataType) -> Any:
+    """Whole numbers with nulls as pandas' own type; the rest as Arrow's, since pandas 3 takes NaN for a null in its own."""
+    import pandas
+
+    return (pa.types.is_integer(t) and _nullable(t)) or pandas.ArrowDtype(t)
 
 
 def _nullable(t: pa.DataType) -> Any:

@@ -84,7 +84,7 @@ def test_processes_that_write_the_settings_at_once_lose_nothing(settings: Path) 
     ("text", "told"),
     [("{", "cannot be read"), ("[]", "no JSON object"), ('{"allowed_places": []}', "'allowed_places'"),
      ('{"allowed_places": {"/t": "x"}}', "'allowed_places'"), ('{"allowed_places": {"/t": [1]}}', "'allowed_places'"),
-     ("[" * 9999, "nested too deeply")],
+     ("[" * 9999 + "]" * 9999, "nested too deeply")],
 )  # fmt: skip
 def test_damaged_settings_are_an_error_that_names_the_file(settings: Path, text: str, told: str) -> None:
     settings.parent.mkdir()
