@@ -26,7 +26,8 @@ from ..projection.physical import timestamp_leaves
 from ..projection.plan import ProjectionPlan
 from .data_source import BATCH_ROWS, DataSource, Part
 from .file_rows import FileRows
-from .row_groups import wanted_row_groups
+from .page_index import PageIndex
+from .row_groups import bounded_columns, wanted_row_groups
 
 _LENGTH_BYTES = 4
 _LEAST_COLUMN_BYTES = 1 << 16
@@ -149,7 +150,7 @@ class ParquetFile:
             Unsupported: a timestamp does not fit into Arrow's nanoseconds.
         """
         for group, start in self._groups(predicate, wanted):
-            yield from self._group(group, start, threads)
+            yield from self._group(group, start, threads, predicate)
 
     def parts(self, predicate: Predicate | None = None, wanted: BitMap | None = None) -> list[Part]:
         """The same rows in parts that may be read at the same time: the row groups, if they are small enough for that."""
@@ -157,7 +158,7 @@ class ParquetFile:
         largest = max((self._metadata.row_group(group).total_byte_size for group, _ in groups), default=0)
         if len(groups) < 2 or self._source.part_bytes is not None or largest > _MOST_PART_BYTES:
             return [partial(self.batches, predicate, wanted, threads=True)]
-        return [partial(self._apart, group, start) for group, start in groups]
+        return [partial(self._apart, group, start, predicate) for group, start in groups]
 
     def _groups(self, predicate: Predicate | None, wanted: BitMap | None) -> Iterator[tuple[int, int]]:
         """The row groups that may hold wanted rows, each with the position of its first row."""
@@ -170,15 +171,22 @@ class ParquetFile:
             if chosen is None or group in chosen:
                 yield group, start
 
-    def _apart(self, group: int, start: int) -> Iterator[tuple[int, FileRows]]:
+    def _apart(self, group: int, start: int, predicate: Predicate | None) -> Iterator[tuple[int, FileRows]]:
         """The rows of a row group, by a reader of its own: Arrow's keeps what it fetched ahead, for one user at a time."""
         other = copy(self)
         with self._source.blamed():
             other._input = self._source.open()
             other._reader = other._parquet(self._unit, self._metadata)
-        yield from other._group(group, start, False)
+        yield from other._group(group, start, False, predicate)
 
-    def _group(self, group: int, start: int, threads: bool) -> Iterator[tuple[int, FileRows]]:
+    def _group(
+        self, group: int, start: int, threads: bool, predicate: Predicate | None
+    ) -> Iterator[tuple[int, FileRows]]:
+        pages = None if predicate is None else self._pages_of(group, predicate)
+        if pages is not None:
+            for at, batch in pages:
+                yield start + at, FileRows(batch, self.projection, self._source.where)
+            return
         self._check_int96(group)
         # Ask for one row group at a time, because pyarrow keeps everything in memory until the iterator is dropped.
         parted = self._source.part_bytes is not None
@@ -199,6 +207,40 @@ class ParquetFile:
             self._width.learn(batch)
             yield start, FileRows(batch, self.projection, self._source.where)
             start += batch.num_rows
+
+    def _pages_of(self, group: int, predicate: Predicate) -> list[tuple[int, pa.RecordBatch]] | None:
+        """The rows of those pages that can hold matching rows, with their places in the row group; None to read it whole."""
+        if self._source.is_small or self._unit == "ns":
+            return None
+        with self._source.blamed():
+            index = self._page_index
+            places = bounded_columns(self._metadata, self.projection, predicate) if index else []
+            if index is None or not places:
+                return None
+            rows = index.rows_of(group, predicate, places)
+            if sum(end - start for start, end in rows) > self._most_rows(group):
+                return None
+            how = {"coerce_int96_timestamp_unit": self._unit, "page_checksum_verification": True}
+            if not rows:
+                return []
+            columns = index.columns(group, self._leaves, rows, **how)
+            if columns is None:
+                return None
+            names = [self._reader.schema.column(leaf).name for leaf in self._leaves]
+            batch = pa.RecordBatch.from_arrays(columns, names)
+        found, at = list[tuple[int, pa.RecordBatch]](), 0
+        for start, end in rows:
+            for first in range(start, end, BATCH_ROWS):
+                count = min(BATCH_ROWS, end - first)
+                found.append((first, batch.slice(at, count)))
+                at += count
+        return found
+
+    @cached_property
+    def _page_index(self) -> PageIndex | None:
+        if not PageIndex.is_worth_a_look(self._metadata):
+            return None
+        return PageIndex(self._metadata, self._source.file.file_size, self._source.range)
 
     def _row_bytes(self, group: int) -> int:
         """About how many bytes a row of a row group takes."""

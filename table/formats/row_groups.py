@@ -29,6 +29,20 @@ def wanted_row_groups(metadata: Any, projection: ProjectionPlan, predicate: Pred
     """
     if metadata.num_row_groups < 2:
         return None  # the manifest's statistics have the same information
+    places = bounded_columns(metadata, projection, predicate)
+    if not places:
+        return None
+    kept = []
+    for group in range(metadata.num_row_groups):
+        footer = metadata.row_group(group)
+        stats = {name: _stats(footer.column(i)) for i, name in places}
+        if may_match(predicate, stats, footer.num_rows):
+            kept.append(group)
+    return kept
+
+
+def bounded_columns(metadata: Any, projection: ProjectionPlan, predicate: Predicate) -> list[tuple[int, str]]:
+    """The columns of a predicate whose bounds are exact: which leaf of the file, and its name in the predicate."""
     looked_at = columns_of(predicate)
     sources = {
         column.source: column.field.name
@@ -39,17 +53,10 @@ def wanted_row_groups(metadata: Any, projection: ProjectionPlan, predicate: Pred
         and same_bounds(column.node.source, column.node.target)
     }
     if not sources:
-        return None
+        return []
     columns = [metadata.schema.column(i) for i in range(metadata.num_columns)]
     # The path "a.b" can be field b of a ROW a, or a column of that name.
-    places = [(i, sources[c.name]) for i, c in enumerate(columns) if c.name in sources and c.name == c.path]
-    kept = []
-    for group in range(metadata.num_row_groups):
-        footer = metadata.row_group(group)
-        stats = {name: _stats(footer.column(i)) for i, name in places}
-        if may_match(predicate, stats, footer.num_rows):
-            kept.append(group)
-    return kept
+    return [(i, sources[c.name]) for i, c in enumerate(columns) if c.name in sources and c.name == c.path]
 
 
 def _stats(chunk: Any) -> ColumnStats:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-_TRUE, _FALSE, _BYTE, _I16, I32, _I64, _DOUBLE, _BINARY, _LIST, _SET, _MAP, _STRUCT = range(1, 13)
+_TRUE, _FALSE, _BYTE, _I16, I32, I64, _DOUBLE, _BINARY, LIST, _SET, _MAP, STRUCT = range(1, 13)
 
 _MOST_DEEP = 64
 
@@ -60,15 +60,15 @@ class _Reader:
         return found
 
     def _read(self, kind: int) -> Any:
-        if kind in (_I16, I32, _I64):
+        if kind in (_I16, I32, I64):
             return self._zigzag()
         if kind == _BINARY:
             return self._bytes(self._varint())
-        if kind in (_LIST, _SET):
+        if kind in (LIST, _SET):
             head = self._bytes(1)[0]
             count = head >> 4 if head >> 4 < 15 else self._varint()
             return head & 15, [self._value(head & 15) for _ in range(count)]
-        if kind == _STRUCT:
+        if kind == STRUCT:
             return self.struct()
         sizes = {_TRUE: 1, _FALSE: 1, _BYTE: 1, _DOUBLE: 8}
         if kind not in sizes:
@@ -83,6 +83,8 @@ class _Reader:
             if byte < 128:
                 return value
             shift += 7
+            if shift > 63:
+                raise ValueError("a Thrift number has more than 64 bits")
 
     def _zigzag(self) -> int:
         value = self._varint()
@@ -112,19 +114,19 @@ def _write_struct(out: bytearray, fields: Struct) -> None:
 
 
 def _write_value(out: bytearray, kind: int, value: Any) -> None:
-    if kind in (_I16, I32, _I64):
+    if kind in (_I16, I32, I64):
         _write_zigzag(out, value)
     elif kind == _BINARY:
         _write_varint(out, len(value))
         out += value
-    elif kind in (_LIST, _SET):
+    elif kind in (LIST, _SET):
         of, values = value
         out.append(min(len(values), 15) << 4 | of)
         if len(values) >= 15:
             _write_varint(out, len(values))
         for each in values:
             _write_value(out, of, each)
-    elif kind == _STRUCT:
+    elif kind == STRUCT:
         _write_struct(out, value)
     else:
         out += value

@@ -1,0 +1,186 @@
+"""A filter reads the pages that can match, by the index of a file's pages, and gives the rows that a whole read gives."""
+
+from __future__ import annotations
+
+import random
+import uuid
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import lakelatch as ll
+from lakelatch.table.formats import data_source, page_index, parquet_writer
+from lakelatch.table.formats.page_index import PageIndex
+
+ROWS = 20_000
+FILTERS = [
+    "k = 1234",
+    "k = 1235",
+    "k IN (2, 19998, 7000)",
+    "k BETWEEN 500 AND 700",
+    "k < 0",
+    "k > 39000 OR k = 4",
+    "day = DATE '1970-01-03'",
+    "name = 'n0007'",
+    "name LIKE 'n001%'",
+    "small IS NULL AND k < 5000",
+    "small = 3 AND name = 'n0003'",
+    "NOT (k > 300)",
+    "amount > 100 AND k = 600",
+    "truth AND k = 1200",
+]
+
+
+def rows() -> pa.Table:
+    draw = random.Random(7)
+    return pa.table(
+        {
+            "k": pa.array(range(0, 2 * ROWS, 2), pa.int64()),
+            "small": pa.array([None if n % 7 == 0 or 400 < n < 3000 else n % 5 for n in range(ROWS)], pa.int32()),
+            "name": [f"n{n // 50:04}" for n in range(ROWS)],
+            "text": [None if n % 11 == 0 else "x" * draw.randrange(40) for n in range(ROWS)],
+            "amount": pa.array([Decimal(n) / 100 for n in range(ROWS)], pa.decimal128(20, 2)),
+            "truth": pa.array([n % 3 == 0 for n in range(ROWS)]),
+            "real": np.random.default_rng(3).random(ROWS),
+            "day": pa.array([n // 4000 for n in range(ROWS)], pa.int32()).cast(pa.date32()),
+            "at": pa.array([n * 1000 for n in range(ROWS)], pa.timestamp("us")),
+        }
+    )
+
+
+class Seen:
+    """What the index was asked, and how much was fetched."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.pages, self.bytes, self.whole = 0, 0, 0
+        columns, fetch = PageIndex.columns, data_source.DataSource.range
+
+        def seen(index: PageIndex, *about: Any, **how: Any) -> Any:
+            found = columns(index, *about, **how)
+            self.pages += found is not None
+            self.whole += found is None
+            return found
+
+        def fetched(source: Any, start: int, end: int) -> bytes:
+            self.bytes += end - start
+            return fetch(source, start, end)
+
+        monkeypatch.setattr(PageIndex, "columns", seen)
+        monkeypatch.setattr(data_source.DataSource, "range", fetched)
+
+
+@pytest.fixture
+def seen(monkeypatch: pytest.MonkeyPatch) -> Seen:
+    """Small files are read like large ones, and their pages are short."""
+    monkeypatch.setattr(data_source, "SMALL_FILE_BYTES", 0)
+    monkeypatch.setattr(page_index, "_GUESSED_BYTES", 0)
+    monkeypatch.setattr(page_index, "_GAP_BYTES", 64)
+    monkeypatch.setitem(parquet_writer._PAGES, "max_rows_per_page", 500)
+    return Seen(monkeypatch)
+
+
+def table_of(data: pa.Table, **about: Any) -> ll.Table:
+    table = ll.create_table(f"memory://{uuid.uuid4().hex}/t", data.schema, **about)
+    table.append(data)
+    return table
+
+
+def data_file(table: ll.Table) -> str:
+    (key,) = (info.key for info in table.store.list("") if info.key.endswith(".parquet"))
+    return key
+
+
+def by_hand(data: pa.Table, where: str) -> pa.Table:
+    """The rows by the filter of frames, which knows no files."""
+    import duckdb
+
+    return duckdb.sql(f"SELECT * FROM data WHERE {where} ORDER BY k").to_arrow_table().cast(data.schema)
+
+
+@pytest.mark.parametrize("codec", ["zstd", "none", "snappy"])
+def test_a_filter_by_pages_gives_the_rows_of_a_whole_read(seen: Seen, codec: str) -> None:
+    data = rows()
+    table = table_of(data, options={"file.compression": codec})
+    for where in FILTERS:
+        for columns in (None, ["k"], ["text", "real"], ["amount", "k", "at"]):
+            wanted = by_hand(data, where)
+            found = table.to_arrow(where=where, columns=columns)
+            assert found.equals(wanted if columns is None else wanted.select(columns)), (where, columns)
+    assert seen.pages > 30
+
+
+def test_one_key_takes_few_bytes(seen: Seen) -> None:
+    table = table_of(rows())
+    size = len(table.store.get(data_file(table)))
+    assert table.to_arrow(where="k = 600").num_rows == 1
+    assert 0 < seen.bytes < size // 5
+    assert seen.pages == 1
+
+
+def test_what_is_nested_is_read_whole(seen: Seen) -> None:
+    data = rows().select(["k"]).append_column("l", pa.array([[n, None] for n in range(ROWS)], pa.list_(pa.int64())))
+    table = table_of(data)
+    assert table.to_arrow(where="k = 600").to_pylist() == [{"k": 600, "l": [300, None]}]
+    assert (seen.pages, seen.whole) == (0, 1)
+    assert table.to_arrow(where="k = 600", columns=["k"]).to_pylist() == [{"k": 600}]
+    assert seen.pages == 1
+
+
+def test_deleted_rows_and_renamed_columns(seen: Seen) -> None:
+    data = rows()
+    table = table_of(data, options={"deletion-vectors.enabled": "true"})
+    table.delete(where="k = 600")
+    table.alter(ll.rename_column("name", "named"), ll.add_column("new", "INT"))
+    found = table.to_arrow(where="k BETWEEN 598 AND 602", columns=["k", "named", "new"])
+    assert found.to_pylist() == [{"k": k, "named": f"n{k // 100:04}", "new": None} for k in (598, 602)]
+    assert seen.pages > 0
+
+
+@pytest.mark.parametrize("about", [{"primary_key": ["k"], "options": {"bucket": "1"}}])
+def test_keys_of_several_runs(seen: Seen, about: dict[str, Any]) -> None:
+    data = rows()
+    schema = data.schema.set(0, data.schema.field(0).with_nullable(False))
+    table = ll.create_table(f"memory://{uuid.uuid4().hex}/t", schema, **about)
+    table.upsert(data.cast(schema))
+    table.compact(full=True)
+    newer = data.slice(300, 1).set_column(2, "name", pa.array(["newer"]))
+    table.upsert(newer.cast(schema))
+    found = table.to_arrow(where="k BETWEEN 598 AND 602", columns=["k", "name"])
+    assert sorted(found["name"].to_pylist()) == ["n0005", "n0006", "newer"]
+    assert table.to_arrow(where="name = 'n0006' AND k <= 602")["k"].to_pylist() == [602]
+
+
+@pytest.mark.parametrize("field", [1, 2, 3, 5])
+def test_an_index_that_contradicts_itself_is_not_believed(
+    seen: Seen, field: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One entry of the pages' bounds is missing."""
+    data = rows()
+    table = table_of(data)
+    part = PageIndex._part
+
+    def cut(index: PageIndex, group: int, leaf: int, offset: int, length: int) -> Any:
+        found = part(index, group, leaf, offset, length)
+        if offset == 6 and found is not None:
+            kind, (of, values) = found[field]
+            found[field] = kind, (of, values[1:])
+        return found
+
+    monkeypatch.setattr(PageIndex, "_part", cut)
+    assert table.to_arrow(where="k = 600").equals(by_hand(data, "k = 600"))
+
+
+def test_a_page_that_is_damaged_is_an_error(seen: Seen) -> None:
+    data = rows()
+    table = table_of(data, options={"file.compression": "none"})
+    key = data_file(table)
+    raw = bytearray(table.store.get(key))
+    footer = pq.ParquetFile(pa.BufferReader(bytes(raw))).metadata
+    raw[footer.row_group(0).column(0).data_page_offset + 60] ^= 255
+    table.store.put(key, bytes(raw))
+    with pytest.raises(ll.LakelatchError, match=key):
+        ll.open_table(table.url).to_arrow(where="k = 0")
