@@ -116,7 +116,10 @@ def _most_bytes(array: Any) -> Any:
     t = array.type
     if _kinds.is_dictionary(t):
         return len(array) * (int(row_bytes(array.dictionary).max(initial=0)) + 4)
-    return math.inf if _is_encoded(t) else array.nbytes
+    try:
+        return math.inf if _is_encoded(t) else array.nbytes
+    except pa.ArrowTypeError:  # pyarrow up to 21 cannot tell of views
+        return math.inf
 
 
 def _is_text(t: Any) -> bool:

@@ -70,6 +70,15 @@ def one_batch(batches: Sequence[pa.RecordBatch], schema: pa.Schema | None = None
     return pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields))
 
 
+def joined(batches: Sequence[pa.RecordBatch]) -> list[pa.RecordBatch]:
+    """All rows of some batches, at least one, in as few batches of the same types as Arrow's offsets allow.
+
+    >>> [b.num_rows for b in joined([pa.record_batch({"a": [1]}), pa.record_batch({"a": [2]})])]
+    [2]
+    """
+    return list(batches) if len(batches) == 1 else pa.Table.from_batches(batches).combine_chunks().to_batches()
+
+
 def taken(batch: pa.RecordBatch, places: Any, schema: pa.Schema | None = None) -> Iterator[pa.RecordBatch]:
     """Rows of a batch in the order of their places, each at most once, in pieces.
 

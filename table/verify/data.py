@@ -12,6 +12,8 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
+import pyarrow as pa
+
 from ...coordinator.history.timeline import Timeline
 from ...core.errors import TableCorrupt, Unsupported
 from ...core.file_index.options import split_name
@@ -148,10 +150,13 @@ class DataCheck:
         for chunk in chunks:
             if not chunk.has_min_max:
                 continue
-            if root == "DATE" and chunk.physical_type == "INT32":  # Python's dates end with the year 9999
-                low, high = days_to_date(chunk.min_raw), days_to_date(chunk.max_raw)
-            else:
-                low, high = chunk.min, chunk.max
+            try:
+                if root == "DATE" and chunk.physical_type == "INT32":  # Python's dates end with the year 9999
+                    low, high = days_to_date(chunk.min_raw), days_to_date(chunk.max_raw)
+                else:
+                    low, high = chunk.min, chunk.max
+            except pa.ArrowNotImplementedError:  # pyarrow up to 21 does not show those of small decimals
+                continue
             if any(isinstance(v, str | bytes) and len(v) >= _SURELY_WHOLE for v in (low, high)):
                 continue
             try:

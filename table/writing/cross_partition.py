@@ -26,6 +26,7 @@ from ...core.rows.arrow import to_arrow
 from ...core.rows.bucket import key_hashes
 from ...core.rows.hash_buckets import MOST_BUCKETS, with_room
 from ...core.rows.values import to_arrow_array
+from ...core.rows.whole import joined
 from ...core.typed import Array
 from .placement import NO_TOTAL_BUCKETS, Placed, cut, partition_codes, partition_numbers
 
@@ -91,7 +92,7 @@ class CrossPartition:
     def rest(self) -> Placed:
         if not self._held:
             return
-        batch, self._held = pa.concat_batches(self._held), []  # little more than `HELD_BYTES`
+        (batch,), self._held = joined(self._held), []  # little more than `HELD_BYTES`
         rows = self._numbered(batch)
         if self._engine == "deduplicate":
             sources, partitions, kinds = self._moved(rows)

@@ -27,6 +27,7 @@ from ...core.metadata.schema import TableSchema
 from ...core.paths import TablePaths
 from ...core.places import FileKeys, codec_of
 from ...core.rows import sizes
+from ...core.rows.whole import joined
 from ...core.side_effects import check_side_effects
 from ..conforming.conform import Conformer
 from ..conforming.sources import batches_of
@@ -203,8 +204,8 @@ class TableWriter:
     def _place(self) -> None:
         """Send the rows that wait to their places, all at once: small batches would be cut into many slices of a few rows."""
         waiting, self._waiting, self._waiting_bytes = self._waiting, [], 0
-        if waiting:
-            self._take(self._placement.place(waiting[0] if len(waiting) == 1 else pa.concat_batches(waiting)))
+        for batch in joined(waiting) if waiting else ():
+            self._take(self._placement.place(batch))
 
     def _take(self, placed: Placed) -> None:
         for target, rows in placed:

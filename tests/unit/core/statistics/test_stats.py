@@ -121,6 +121,7 @@ def test_truncated_bounds_enclose(values: list[str], length: int) -> None:
 # ------------------------------------------------------------------------------------------------------------- floats
 
 
+@pytest.mark.skipif(int(pa.__version__.split(".")[0]) < 23, reason="older Arrow leaves NaN out of both bounds")
 @settings(max_examples=150, deadline=None)
 @given(
     st.lists(st.none() | st.sampled_from([0.0, -0.0, math.nan, math.inf, -math.inf]) | st.floats(width=32), max_size=8),
@@ -293,6 +294,7 @@ def _same_or_explained(java: ColumnStats, ours: ColumnStats, field: Field, suffi
 
 
 @pytest.mark.given
+@pytest.mark.skipif(int(pa.__version__.split(".")[0]) < 23, reason="older Arrow leaves NaN out of both bounds")
 def test_statistics_that_apache_paimon_wrote(tmp_path: Path) -> None:
     """G8: our statistics of its data files are its own, in every mode, but for the known limits of its footers."""
     same: Counter[str] = Counter()

@@ -219,7 +219,8 @@ FRAMES: dict[str, Callable[[pa.Table], Any]] = {
     "duckdb": lambda rows: duckdb.connect().from_arrow(rows),
 }
 POLARS, PANDAS = ("polars", "polars, lazy"), ("pandas", "pandas, indexed")
-OTHERS = {"date64": POLARS, "uuid": (*POLARS, "duckdb"), "bool8": PANDAS}
+OLD_ARROW = int(pa.__version__.split(".")[0]) < 24  # makes bytes of a uuid for pandas
+OTHERS = {"date64": POLARS, "uuid": (*POLARS, "duckdb", *(PANDAS if OLD_ARROW else ())), "bool8": PANDAS}
 """Types of which a library makes other values before we see them."""
 UNKNOWN = {"float16": ("pandas, indexed", "duckdb"), "decimal256": (*POLARS, "duckdb"), "interval": POLARS}
 """Types that a library does not take at all."""

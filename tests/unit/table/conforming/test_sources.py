@@ -283,8 +283,14 @@ KEYS: dict[str, tuple[str, pa.Array]] = {
 if hasattr(pa, "decimal32"):
     KEYS["small decimal"] = "DECIMAL(5, 2)", pa.array([1], pa.decimal32(5, 2))
 if hasattr(pa, "uuid"):
-    KEYS["uuid"] = "STRING", pa.array([uuid.UUID(int=7)], pa.uuid())
-    KEYS["uuid as bytes"] = "BINARY(16)", pa.array([uuid.UUID(int=7)], pa.uuid())
+    KEYS["uuid"] = (
+        "STRING",
+        pa.ExtensionArray.from_storage(pa.uuid(), pa.array([uuid.UUID(int=7).bytes], pa.binary(16))),
+    )
+    KEYS["uuid as bytes"] = (
+        "BINARY(16)",
+        pa.ExtensionArray.from_storage(pa.uuid(), pa.array([uuid.UUID(int=7).bytes], pa.binary(16))),
+    )
 
 
 @pytest.mark.parametrize("name", KEYS)
