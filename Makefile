@@ -102,7 +102,7 @@ down: ## stop them and delete what they store
 
 nightly: setup lint ## the whole test suite, each Python, the benchmarks and the planted bugs: hours
 	$(RUN) LAKELATCH_NIGHTLY=1 $(BIN)/python -m pytest $(PYTEST_ARGS) tests
-	$(RUN) $(BIN)/python .ci/bounds --night
+	$(RUN) LAKELATCH_NIGHTLY=1 $(BIN)/python .ci/bounds --night
 	$(BIN)/python .ci/requirements.py bench | $(BIN)/python -m pip install -q -c .ci/constraints.txt -r /dev/stdin
 	LAKELATCH_NIGHTLY=1 $(BIN)/python benchmarks/writers.py
 	LAKELATCH_NIGHTLY=1 $(BIN)/python benchmarks/contention.py
