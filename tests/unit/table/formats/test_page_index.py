@@ -80,6 +80,7 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> Seen:
     monkeypatch.setattr(page_index, "_GUESSED_BYTES", 0)
     monkeypatch.setattr(page_index, "_GAP_BYTES", 64)
     monkeypatch.setitem(parquet_writer._PAGES, "max_rows_per_page", 500)
+    monkeypatch.setitem(parquet_writer._PAGES, "data_page_size", 3000)  # pages of wide columns end at other rows
     return Seen(monkeypatch)
 
 
@@ -119,6 +120,17 @@ def test_one_key_takes_few_bytes(seen: Seen) -> None:
     assert table.to_arrow(where="k = 600").num_rows == 1
     assert 0 < seen.bytes < size // 5
     assert seen.pages == 1
+
+
+def test_pages_end_at_different_rows(seen: Seen) -> None:
+    """Without that, the tests of this file would not see rows of one column beside those of another."""
+    table = table_of(rows())
+    metadata = pq.ParquetFile(pa.BufferReader(table.store.get(data_file(table)))).metadata
+    index = PageIndex(
+        metadata, len(table.store.get(data_file(table))), lambda a, b: table.store.get(data_file(table))[a:b]
+    )
+    firsts = [[page.first for page in index._pages(0, leaf)] for leaf in range(metadata.num_columns)]
+    assert len({tuple(first) for first in firsts}) > 2
 
 
 def test_what_is_nested_is_read_whole(seen: Seen) -> None:
