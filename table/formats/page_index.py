@@ -110,7 +110,7 @@ class PageIndex:
         Args:
             how: for `pq.ParquetFile`.
         """
-        pages = [self._wanted(self._pages(group, leaf), rows) for leaf in leaves]
+        pages = [_wanted(self._pages(group, leaf), rows) for leaf in leaves]
         if not all(pages) or not all(leaf in self._leaves for leaf in leaves):
             return None
         heads = [self._dictionary(group, leaf) for leaf in leaves]
@@ -182,9 +182,6 @@ class PageIndex:
             for page, empty, low, high, count in zip(pages, *parts, counts, strict=True)
         ]
 
-    def _wanted(self, pages: list[_Page], rows: Rows) -> list[_Page]:
-        return [page for page in pages if any(start < page.end and page.first < end for start, end in rows)]
-
     def _dictionary(self, group: int, leaf: int) -> tuple[int, int] | tuple[()] | None:
         """Where the dictionary of a column is; () where it has none; None where that is not clear."""
         chunk = self._chunk(group, leaf)
@@ -255,6 +252,10 @@ class PageIndex:
             footer[6] = self._footer[6]
         data = encode_struct(footer)
         return data + pack("<I", len(data)) + _MAGIC
+
+
+def _wanted(pages: list[_Page], rows: Rows) -> list[_Page]:
+    return [page for page in pages if any(start < page.end and page.first < end for start, end in rows)]
 
 
 def _value(struct: Struct, field: int) -> Any:

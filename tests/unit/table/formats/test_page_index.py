@@ -134,6 +134,14 @@ def test_pages_end_at_different_rows(seen: Seen) -> None:
     assert len({tuple(first) for first in firsts}) > 2
 
 
+@pytest.mark.parametrize(
+    ("rows", "wanted"), [([(9, 10)], [0]), ([(10, 11)], [1]), ([(9, 11)], [0, 1]), ([(0, 1), (29, 30)], [0, 2])]
+)
+def test_a_page_is_wanted_for_one_row(rows: list[tuple[int, int]], wanted: list[int]) -> None:
+    pages = [page_index._Page(4, 1, 10 * n, 10 * n + 10) for n in range(3)]
+    assert [page.first // 10 for page in page_index._wanted(pages, rows)] == wanted
+
+
 def test_what_is_nested_is_read_whole(seen: Seen) -> None:
     data = rows().select(["k"]).append_column("l", pa.array([[n, None] for n in range(ROWS)], pa.list_(pa.int64())))
     table = table_of(data)
