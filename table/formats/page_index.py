@@ -38,6 +38,8 @@ _GUESSED_BYTES = 1 << 17
 """So much of the file before its footer is fetched with it: the index is there."""
 _GAP_BYTES = 1 << 17
 """Pages that are nearer to each other than this are fetched with one request."""
+_LEAST_GAIN = 2
+"""By so much, fewer bytes must be read than by reading all."""
 _MOST_CHUNKS = 5_000
 """The footers of files with more columns and row groups are not decoded once more: that takes longer than reading."""
 _MOST_BYTES = 4 << 20
@@ -116,10 +118,10 @@ class PageIndex:
         heads = [self._dictionary(group, leaf) for leaf in leaves]
         if None in heads:
             return None
-        spans = [span for head in heads if head for span in [head]]
+        spans = [head for head in heads if head]
         spans += [(page.offset, page.offset + page.size) for chosen in pages for page in chosen]
         whole = sum(_value(self._chunk(group, leaf), 7) for leaf in leaves)
-        if 2 * sum(end - start for start, end in spans) > whole:
+        if _LEAST_GAIN * sum(end - start for start, end in spans) > whole:
             return None
         read = self._read(spans)
         return [
