@@ -79,7 +79,7 @@ class PageIndex:
 
     @staticmethod
     def is_worth_a_look(metadata: Any) -> bool:
-        """Has the file an index, by what its footer says of the first column, and is it small enough?"""
+        """Has the file an index, and is its footer small enough to be decoded once more?"""
         return (
             0 < metadata.num_columns * metadata.num_row_groups <= _MOST_CHUNKS
             and metadata.serialized_size <= _MOST_BYTES

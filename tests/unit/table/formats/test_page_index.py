@@ -205,3 +205,22 @@ def test_a_page_that_is_damaged_is_an_error(seen: Seen) -> None:
     table.store.put(key, bytes(raw))
     with pytest.raises(ll.LakelatchError, match=key):
         ll.open_table(table.url).to_arrow(where="k = 0")
+
+
+def test_a_damaged_index_gives_an_error_of_ours_or_rows(seen: Seen) -> None:
+    """Never a raw error, whatever its bytes say."""
+    table = table_of(rows())
+    key = data_file(table)
+    raw = table.store.get(key)
+    footer = len(raw) - 8 - pq.ParquetFile(pa.BufferReader(raw)).metadata.serialized_size
+    draw, errors = random.Random(5), 0
+    for _ in range(60):
+        damaged = bytearray(raw)
+        damaged[draw.randrange(footer - 9000, footer)] = draw.randrange(256)
+        table.store.put(key, bytes(damaged))
+        try:
+            table.to_arrow(where="k = 600")
+        except ll.LakelatchError as error:
+            assert key in str(error)
+            errors += 1
+    assert errors
