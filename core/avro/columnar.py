@@ -7,7 +7,7 @@ that are cut off or damaged raise `TableCorrupt` with the file's name.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from ..errors import TableCorrupt, Unsupported
@@ -25,6 +25,9 @@ _WITHOUT_ID = "_VERSION"
 _FIRST_ITEM_ID = 536870912
 _IDS_OF_ITEMS = 1024
 _BATCH_ROWS = 256
+_ORC_READ_AHEAD = 8
+"""Arrow reads up to 32 batches of ORC ahead, so each of them may be that much smaller."""
+_TOO_LARGE = "its columns hold more than {} bytes"
 
 
 def write_columnar(schema: Any, records: Iterable[dict[str, Any]], form: str, compression: str, level: int) -> bytes:
@@ -71,40 +74,51 @@ def read_columnar(data: bytes, where: str) -> list[dict[str, Any]]:
     import pyarrow as pa
 
     try:
-        if data[:3] == ORC_MAGIC:
-            from pyarrow import orc
-
-            from ..orc.streams import check_file
-
-            check_file(data)
-            file = orc.ORCFile(pa.BufferReader(data))
-            _check_rows(file.nrows, data)
-            return file.read().to_pylist()  # type: ignore[no-any-return]
-        return _parquet_records(data)
+        return _records(data, _orc_batches if data[:3] == ORC_MAGIC else _parquet_batches)
     except (pa.ArrowException, OSError, ValueError) as error:
         raise TableCorrupt(f"{where} is cut off or damaged: {error}") from error
 
 
-def _parquet_records(data: bytes) -> list[dict[str, Any]]:
+def _records(data: bytes, batches: Callable[[bytes, int], Iterator[Any]]) -> list[dict[str, Any]]:
     """The records, in parts: a value of a dictionary may be large, and be named by every row."""
+    from .blocks import most_plain
+
+    most, size, found = most_plain(len(data)), 0, list[dict[str, Any]]()
+    for batch in batches(data, most):
+        size += sum(_plain_size(column) for column in batch.columns)
+        if size > most:
+            raise ValueError(_TOO_LARGE.format(most))
+        found += batch.to_pylist()
+    return found
+
+
+def _orc_batches(data: bytes, most: int) -> Iterator[Any]:
+    import pyarrow as pa
+    from pyarrow import dataset, orc
+
+    from ..orc.streams import check_file
+
+    widest = check_file(data) * _ORC_READ_AHEAD
+    _check_rows(orc.ORCFile(pa.BufferReader(data)).nrows, data)
+    fragment = dataset.OrcFileFormat().make_fragment(pa.py_buffer(data))
+    yield from fragment.to_batches(batch_size=_batch_rows(widest, most), batch_readahead=0, use_threads=False)
+
+
+def _parquet_batches(data: bytes, most: int) -> Iterator[Any]:
     import pyarrow as pa
     from pyarrow import parquet
 
-    from .blocks import most_plain
-
     file = parquet.ParquetFile(pa.BufferReader(data))
     _check_rows(file.metadata.num_rows, data)
-    chunks = (file.metadata.row_group(i) for i in range(file.metadata.num_row_groups))
-    most, found = most_plain(len(data)), list[dict[str, Any]]()
-    if sum(chunk.total_byte_size for chunk in chunks) > most:
-        raise ValueError(f"its columns hold more than {most} bytes")
-    size = 0
-    for batch in file.iter_batches(batch_size=_BATCH_ROWS):
-        size += sum(_plain_size(column) for column in batch.columns)
-        if size > most:
-            raise ValueError(f"its columns hold more than {most} bytes")
-        found += batch.to_pylist()
-    return found
+    plain = sum(file.metadata.row_group(i).total_byte_size for i in range(file.metadata.num_row_groups))
+    yield from file.iter_batches(batch_size=_batch_rows(plain, most))
+
+
+def _batch_rows(plain: int, most: int) -> int:
+    """How many rows to decode at a time, if each of them may name a value of so many bytes."""
+    if plain > most:
+        raise ValueError(_TOO_LARGE.format(most))
+    return max(1, min(_BATCH_ROWS, most // max(plain, 1)))
 
 
 def _plain_size(column: Any) -> int:

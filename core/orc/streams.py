@@ -43,23 +43,29 @@ class _Streams:
         return _VALUES_PER_BYTE * sum(len(self.plain(*key)) for key in parts)
 
 
-def check_file(data: bytes) -> None:
+def check_file(data: bytes) -> int:
     """Check that Arrow's reader can safely read the whole file.
+
+    Returns:
+        A size that no value of it exceeds, in bytes.
 
     Raises:
         ValueError: The file is damaged.
     """
     tail = parse_tail(data, len(data))
-    for stripe in tail.stripes:
-        check_streams(data[stripe.offset : stripe.end], stripe, tail)
+    widest = (check_streams(data[stripe.offset : stripe.end], stripe, tail) for stripe in tail.stripes)
+    return max(widest, default=0)
 
 
-def check_streams(data: bytes, stripe: Stripe, tail: OrcTail, names: Collection[str] | None = None) -> None:
+def check_streams(data: bytes, stripe: Stripe, tail: OrcTail, names: Collection[str] | None = None) -> int:
     """Check that streams fill the stripe, that blocks fill each stream, and that there are enough values for the lengths.
 
     Args:
         data: the stripe, from its offset to the end of its footer.
         names: the top-level columns that will be read; None means all.
+
+    Returns:
+        A size that no value of these columns exceeds, in bytes or elements.
 
     Raises:
         ValueError: A check fails, or a map has NULL keys.
@@ -73,9 +79,8 @@ def check_streams(data: bytes, stripe: Stripe, tail: OrcTail, names: Collection[
     streams = _Streams(_found(memoryview(data)[:end], footer, wanted), tail)
     for stream in streams.found.values() if tail.compression else ():
         check_blocks(stream, tail.block_size)
-    for column, encoding in enumerate(encodings):
-        if wanted[column]:
-            _check_column(column, encoding, streams)
+    checked = (_check_column(i, encoding, streams) for i, encoding in enumerate(encodings) if wanted[i])
+    return max(checked, default=0)
 
 
 def _found(data: memoryview, footer: Message, wanted: Sequence[bool]) -> dict[tuple[int, int], memoryview]:
@@ -95,7 +100,7 @@ def _found(data: memoryview, footer: Message, wanted: Sequence[bool]) -> dict[tu
     return found
 
 
-def _check_column(column: int, encoding: Message, streams: _Streams) -> None:
+def _check_column(column: int, encoding: Message, streams: _Streams) -> int:
     encoded, words = number_of(encoding, 1), number_of(encoding, 2)
     if encoded > _DICTIONARY_V2:
         raise ValueError(f"column {column} has an unknown encoding")
@@ -114,6 +119,7 @@ def _check_column(column: int, encoding: Message, streams: _Streams) -> None:
     if kind == MAP and (column + 1, _PRESENT) in streams.found:
         raise ValueError(f"column {column + 1}, the keys of a map, contains NULLs")
     if kind == DECIMAL:
-        count, total = measured(streams.plain(column, _SECONDARY), version, signed=True)
-        if total > _MOST_SCALE * count:  # liborc would spend minutes dividing
-            raise ValueError(f"column {column} has {count} decimals with scales of {total}")
+        count, scales = measured(streams.plain(column, _SECONDARY), version, signed=True)
+        if scales > _MOST_SCALE * count:  # liborc would spend minutes dividing
+            raise ValueError(f"column {column} has {count} decimals with scales of {scales}")
+    return total

@@ -7,10 +7,12 @@ import io
 import json
 import lzma
 import zlib
+from collections.abc import Callable
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyarrow import orc
 
 from lakelatch.core.avro import blocks as module
 from lakelatch.core.avro.blocks import (
@@ -197,19 +199,36 @@ def test_blocks_of_a_data_file_are_bounded_one_by_one(monkeypatch: pytest.Monkey
     assert found.of(io.BufferedReader(io.BytesIO(container(b"null")))).next() is None  # type: ignore[arg-type]
 
 
-def test_values_that_a_dictionary_repeats_do_not_fill_the_memory() -> None:
-    """A manifest in Parquet: one value of a mebibyte, which each row names by a number."""
-    rows = pa.table({"a": pa.array(["x" * (1 << 20)] * 300).dictionary_encode()})
+def in_parquet(rows: pa.Table) -> bytes:
     sink = pa.BufferOutputStream()
     pq.write_table(rows, sink, compression="zstd")
-    data = sink.getvalue().to_pybytes()
-    assert len(data) < 20_000
-    with pytest.raises(TableCorrupt, match="manifest-x is cut off or damaged: its columns hold more than"):
-        read_columnar(data, "manifest-x")
+    return sink.getvalue().to_pybytes()  # type: ignore[no-any-return]
+
+
+def in_orc(rows: pa.Table) -> bytes:
     sink = pa.BufferOutputStream()
-    pq.write_table(pa.table({"a": pa.array([None] * 10**6, pa.int32())}), sink, compression="zstd")
+    orc.write_table(rows, sink, compression="zstd", dictionary_key_size_threshold=1.0)
+    return sink.getvalue().to_pybytes()  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize("stored", [in_parquet, in_orc])
+def test_values_that_a_dictionary_repeats_do_not_fill_the_memory(stored: Callable[[pa.Table], bytes]) -> None:
+    """A manifest in Parquet or ORC: one value of mebibytes, which each row names by a number."""
+    names = pa.array(["manifest-1", "manifest-2"] * 150)
+    assert len(read_columnar(stored(pa.table({"a": names})), "manifest-x")) == 300
+    for size, rows in ((1 << 20, 80), (7 << 20, 12), (70 << 20, 1)):
+        data = stored(pa.table({"a": pa.array(["x" * size] * rows)}))
+        assert len(data) < 200_000
+        usual, watched = pa.default_memory_pool(), pa.proxy_memory_pool(pa.default_memory_pool())
+        pa.set_memory_pool(watched)
+        try:
+            with pytest.raises(TableCorrupt, match="manifest-x is cut off or damaged: its columns hold more than"):
+                read_columnar(data, "manifest-x")
+        finally:
+            pa.set_memory_pool(usual)
+        assert watched.max_memory() < 400 << 20
     with pytest.raises(TableCorrupt, match="tell of 1000000 entries"):
-        read_columnar(sink.getvalue().to_pybytes(), "manifest-x")
+        read_columnar(stored(pa.table({"a": pa.array([None] * 10**6, pa.int32())})), "manifest-x")
 
 
 def test_what_may_come_out() -> None:
