@@ -137,11 +137,8 @@ class _Folding:
 
     def _add(self, keys: Array, rows: Array) -> None:
         for name in self._plain:
-            if name in self.aggregates:
-                self.aggregates[name].add(keys, rows)
-            else:
-                brings = self._valid[name][rows]
-                self.rows[name][keys[brings]] = rows[brings]
+            brings = self._valid[name][rows]
+            self.rows[name][keys[brings]] = rows[brings]
         for sequence, members in self._groups.items():
             newer, older = self._by_age(sequence, keys, rows)
             for name in members:

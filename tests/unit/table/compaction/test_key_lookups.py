@@ -85,6 +85,31 @@ def test_the_first_row_stays_wherever_it_is() -> None:
     assert changes(table) == [("+I", 5000, 1)]
 
 
+def test_first_rows_of_which_none_was_there_before() -> None:
+    table = settled(merge_engine="first-row", changelog_producer="lookup")
+    upsert(table, "a", {5000: 1, 5001: 2})
+    table.compact()
+    assert values(table) == {("a", k): v for k, v in (OLD | {5000: 1, 5001: 2}).items()}
+    assert changes(table) == [("+I", 5000, 1), ("+I", 5001, 2)]
+
+
+@pytest.mark.parametrize("options", [LOOKUP, {"changelog_producer": "full-compaction"}], ids=str)
+def test_a_changelog_of_a_compaction_is_of_its_level(options: dict[str, str]) -> None:
+    table = settled(
+        **options, changelog_file__format="avro", changelog_file__prefix="log-", file_index__bitmap__columns="v"
+    )
+    upsert(table, "a", {7: 70})
+    table.compact(full=True)
+    assert changes(table) == [("-U", 7, 7), ("+U", 7, 70)]
+    snapshot = table.snapshot()
+    assert snapshot is not None and snapshot.changelog_manifest_list is not None
+    (manifest,) = table.timeline.manifest_list(snapshot.changelog_manifest_list)
+    (entry,) = table.timeline.entries_of(manifest)
+    name = entry.file.file_name
+    assert entry.file.level == 5 and name.startswith("log-") and name.endswith(".avro"), name
+    assert entry.file.embedded_file_index is None, "a changelog is read whole"
+
+
 def test_a_compaction_does_not_replace_vectors_that_it_has_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
     """Another one of the same bucket lands while this one runs: its marks stay, and the rows of both are there."""
     table = settled(**VECTORS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
@@ -181,6 +182,11 @@ def test_functions_in_a_sequence_group_know_older_rows() -> None:
         assert found == [(1, 6, value)], function
 
 
+def test_a_function_for_all_columns_is_none_of_keys_and_sequences() -> None:
+    options = GROUPS | {"fields__default_aggregate_function": "sum"}
+    assert merged([(1, ADD, 1, 5, 50), (2, ADD, 1, 4, 40), (3, ADD, 1, 6, 60)], **options) == [(1, 6, 150)]
+
+
 # --------------------------------------------------------------------------------------------------------- aggregation
 
 
@@ -297,6 +303,30 @@ def test_functions_of_lists_and_maps() -> None:
     with pytest.raises(InvalidArgument, match=r"'fields.a.nested-sequence-field' needs option 'fields.a.nested-key'"):
         found("nested_update", [[one], [two]], nested_sequence_field="x")
     assert found("nested_partial_update", [[one, two], [new]], **by_id) == [{"id": 1, "x": 1, "y": 9}, two]
+
+
+@pytest.mark.parametrize("keys", ["zz", "id,zz"])
+def test_a_key_of_nested_rows_that_they_do_not_have_is_named(keys: str) -> None:
+    """Of a table that another engine has made: we do not make one."""
+    kind = ArrayType(RowType((Field(2, "id", INT), Field(3, "x", INT))))
+    schema = new_schema(
+        [Field(0, "k", AtomicType("INT", nullable=False)), Field(1, "a", kind)],
+        primary_keys=["k"],
+        options={"bucket": "1", "merge-engine": "aggregation", "fields.a.aggregate-function": "nested_update"},
+    )
+    schema = replace(schema, option_texts=schema.option_texts | {"fields.a.nested-key": keys})
+    rules = merge_rules(schema)
+    assert rules is not None
+    rows = pa.array([[{"id": 1, "x": 1}]] * 2, to_arrow(kind))
+    columns = {
+        "_SEQUENCE_NUMBER": pa.array([1, 2], pa.int64()),
+        "_VALUE_KIND": pa.array([ADD, ADD], pa.int8()),
+        "_LEVEL": pa.array([0, 0], pa.int32()),
+        "k": pa.array([1, 1], pa.int32()),
+        "a": rows,
+    }
+    with pytest.raises(InvalidArgument, match=f"option 'fields.a.nested-key' = {keys}: the rows have"):
+        merge_section(rules, columns.__getitem__, schema.fields, ["k", "a"])
 
 
 def test_functions_that_are_not_supported_are_refused_for_their_columns_only() -> None:

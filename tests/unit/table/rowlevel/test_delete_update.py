@@ -28,6 +28,15 @@ KINDS = {
 }
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_change_of_rows_says_what_it_was(kind: str) -> None:
+    table = made(*KINDS[kind])
+    table.delete(where="id = 1")
+    assert table.snapshot().operation == "DELETE"
+    table.update("id = 2", set={"note": "'new'"})
+    assert table.snapshot().operation == "UPDATE"
+
+
 def made(options: dict[str, str] | None = None, partition_by: list[str] | None = None, files: int = 3) -> Any:
     """A table with some files of four rows each, whose ids are 0, 1, 2, …"""
     table = ll.create_table(

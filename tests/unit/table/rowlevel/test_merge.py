@@ -44,6 +44,16 @@ def test_the_first_clause_that_holds_wins() -> None:
     assert (receipt.rows_updated, receipt.rows_deleted, receipt.rows_inserted) == (3, 1, 0)
 
 
+@pytest.mark.parametrize("key", [None, ["id"]])
+def test_a_receipt_counts_what_was_done(key: list[str] | None) -> None:
+    table = made(key=key)
+    table.append(rows((1, "a"), (2, "b"))) if key is None else table.upsert(rows((1, "a"), (2, "b")))
+    merge = table.merge(rows((2, "B"), (3, "C"), (4, "D")), on=["id"]).when_matched_update_all()
+    receipt = merge.when_not_matched_insert_all().when_not_matched_by_source_delete().execute()
+    assert (receipt.rows_updated, receipt.rows_deleted, receipt.rows_inserted) == (1, 1, 3 - 1)
+    assert table.snapshot().operation == "MERGE"
+
+
 def test_a_null_matches_nothing() -> None:
     table = made()
     table.append(rows((None, "a"), (1, "b")))

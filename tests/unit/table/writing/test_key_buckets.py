@@ -339,6 +339,13 @@ def test_rows_are_set_aside_in_the_order_in_which_they_came() -> None:
     assert again(table).verify(data=True) == []
 
 
+def test_files_of_rows_that_are_set_aside_are_named_after_the_job() -> None:
+    table = created("p", "k", bucket="-2", postpone__batch_write_fixed_bucket="false")
+    table.upsert(rows((1, 9, "a")), commit_user="nightly", identifier=1)
+    (entry,) = again(table).entries()
+    assert entry.file.file_name.startswith("data--u-nightly-s-")
+
+
 def test_real_buckets_beside_rows_that_are_set_aside() -> None:
     """The count of buckets is that of the partition's files, not of those that are set aside."""
     table = created("p", "k", bucket="-2", postpone__default_bucket_num="3", write_only="true")

@@ -21,10 +21,12 @@ from lakelatch.core.metadata.sequence_numbers import LARGEST_NUMBER, first_numbe
 from lakelatch.core.rows.arrow import from_arrow_schema
 from lakelatch.core.rows.binary_row import decode_row
 from lakelatch.core.rows.types import AtomicType, Field
-from lakelatch.core.statistics.collect import ColumnStats, decode_stats
+from lakelatch.core.statistics.collect import ColumnStats, StatsMode, decode_stats
+from lakelatch.table.compaction.plan import target_bytes_of
 from lakelatch.table.writing import sink
 from lakelatch.table.writing.beginning import Beginning
-from lakelatch.table.writing.key_files import KeyFileWriter, arrow_rows
+from lakelatch.table.writing.data_writer import FileSettings
+from lakelatch.table.writing.key_files import KeyFileSettings, KeyFileWriter, arrow_rows
 from lakelatch.table.writing.row_kinds import kinds_of
 
 SCHEMA = pa.schema([("p", pa.int32()), ("k", pa.int64()), ("v", pa.string()), ("n", pa.int64())])
@@ -383,6 +385,24 @@ def test_an_overwrite_writes_the_highest_level() -> None:
     plain = made({"overwrite-upgrade": "false", "num-levels": "3"})
     plain.overwrite(rows((1, 2, "c", 1)), partition={})
     assert [e.file.level for e in plain.entries()] == [0]
+
+
+def test_how_large_files_become() -> None:
+    """128 MiB with a primary key and 256 without, as in Apache Paimon, if no option says otherwise."""
+    plain = ll.create_table(f"memory://key-tables/{next(_names)}", SCHEMA)
+    for table, mib in ((made(), 128), (plain, 256)):
+        assert FileSettings.of(table.schema).target_bytes == target_bytes_of(table.schema) == mib << 20
+    assert FileSettings.of(made({"target-file-size": "1 mb"}).schema).target_bytes == 1 << 20
+    assert target_bytes_of(plain.schema, "3 kb") == 3 << 10
+
+
+@pytest.mark.parametrize("file_format", ["parquet", "avro"])
+def test_statistics_of_key_columns_that_are_stored_once(file_format: str) -> None:
+    """In Parquet they are as long as those of keys; in Avro they are those of the table's first columns."""
+    options = {"data-file.thin-mode": "true", "metadata.stats-mode": "counts", "file.format": file_format}
+    modes = KeyFileSettings.of(made(options).schema).files.modes
+    expected = StatsMode.parse("counts" if file_format == "avro" else "truncate(128)", "")
+    assert {name: modes[name] for name in ("k", "v")} == {"k": expected, "v": StatsMode.parse("counts", "")}
 
 
 def test_an_upsert_lands_once() -> None:
