@@ -37,13 +37,10 @@ class Renumberer:
 
     Args:
         uploads: the files of the job that are not in the store yet.
-        travelling: small new files may stay in memory, to be stored with the commit.
     """
 
-    def __init__(
-        self, store: Store, schema: TableSchema, uploads: Iterable[PendingUpload] = (), travelling: bool = True
-    ) -> None:
-        self._store, self._schema, self._travelling = store, schema, travelling
+    def __init__(self, store: Store, schema: TableSchema, uploads: Iterable[PendingUpload] = ()) -> None:
+        self._store, self._schema = store, schema
         self._held = {upload.key: upload.data for upload in uploads}
         self._keys, self._codec = FileKeys(schema), codec_of(schema)
         self._paths = FilePlaces.of(schema.options).paths
@@ -96,7 +93,7 @@ class Renumberer:
             prefix + stem,
             level=entry.file.level,
             source=SOURCE_APPEND,
-            travelling=self._travelling,
+            travelling=True,
             settings=settings,
         )
 

@@ -86,6 +86,14 @@ def test_files_of_an_older_schema_are_sorted_with_the_others() -> None:
     assert table.to_arrow()["z"].to_pylist() == sorted(table.to_arrow()["z"].to_pylist())
 
 
+def test_what_a_filter_opens_of_files_with_an_older_schema() -> None:
+    """Their columns are those of the schema that they name."""
+    table = made(files=2)
+    table.optimize(by=["a"], curve="order", target_size="1 kb")
+    table.alter(ll.rename_column("a", "z"))
+    assert table.optimize(by=["z"], curve="order", full=True).opened_before["z"] < 2
+
+
 def test_rows_that_are_added_meanwhile_stay(monkeypatch: pytest.MonkeyPatch) -> None:
     table = made(files=3)
     commit = table.refresh().committer.commit

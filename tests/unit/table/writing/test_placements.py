@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
+import lakelatch as ll
 from lakelatch.backends.memory import MemoryStore
 from lakelatch.core.errors import Unsupported
 from lakelatch.core.metadata.data_file import PartitionBucket
@@ -226,6 +228,19 @@ def test_files_that_are_set_aside() -> None:
     assert postponed_schema(kept).option_texts == kept.option_texts
     assert postponed_prefix("data-", "writer-pk_postpone", 1687680939) == "data--u-writer-pk_postpone-s-1687680939-w-"
     assert postponed_prefix("data-", "../a-s-b", 1) == "data--u-.._a_b-s-1-w-"
+
+
+def test_one_bucket_of_another_engine_needs_no_key() -> None:
+    """Old releases of Apache Paimon made tables of one bucket by default."""
+    table = ll.create_table("memory://placements/one-bucket", pa.schema([("k", pa.int32())]))
+    schema = replace(table.schema, option_texts={"bucket": "1"})
+    table.store.put("schema/schema-0", schema.to_json())
+    table = ll.open_table(table.url)
+    table.append(pa.table({"k": [1, 2]}))
+    assert [(e.bucket, e.total_buckets) for e in table.entries()] == [(0, 1)] and table.count() == 2
+    table.store.put("schema/schema-0", replace(schema, option_texts={"bucket": "2"}).to_json())
+    with pytest.raises(Unsupported, match="does not name the columns that choose the bucket"):
+        ll.open_table(table.url).append(pa.table({"k": [3]}))
 
 
 def test_rows_without_partitions_or_buckets() -> None:
