@@ -96,6 +96,23 @@ def frames() -> None:
         assert connection.sql("SELECT count(*) FROM t").fetchall() == [(3,)]
 
 
+def spark() -> None:
+    from pyspark.sql import SparkSession
+
+    import lakelatch.spark as lake
+
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    session = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
+    with tempfile.TemporaryDirectory() as folder:
+        frame = session.createDataFrame(rows().to_pylist(), "id BIGINT, text STRING")
+        assert lake.write(frame, f"{folder}/t", options={}).snapshot_id == 1
+        assert lake.read(session, f"{folder}/t").where("id > 1").count() == 2
+        lake.register(session)
+        frame.write.format("lakelatch").mode("append").save(f"{folder}/t")
+        assert session.read.format("lakelatch").load(f"{folder}/t").count() == 6
+    session.stop()
+
+
 def sketches() -> None:
     import pyarrow as pa
     from datasketches import hll_sketch

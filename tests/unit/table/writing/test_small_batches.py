@@ -51,11 +51,16 @@ def test_rows_are_cut_by_place_once(kind: str, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_small_batches_cost_as_much_as_one() -> None:
+    """1.1 times as much on a quiet machine; cut one by one they cost 8 times as much. The least of several runs counts."""
     data = rows()
     batches = data.to_batches(max_chunksize=500)
-    whole = min(written(data, "partitions")[1] for _ in range(2))
-    small = min(written(pa.RecordBatchReader.from_batches(data.schema, batches), "partitions")[1] for _ in range(2))
-    assert small < 2 * whole  # 1.1 on a quiet machine; cut one by one they cost 8 times as much
+    whole, small = [], []
+    for _ in range(5):
+        whole.append(written(data, "partitions")[1])
+        small.append(written(pa.RecordBatchReader.from_batches(data.schema, batches), "partitions")[1])
+        if min(small) < 2 * min(whole):
+            return
+    pytest.fail(f"{min(small) / min(whole):.1f} times as much")
 
 
 def test_rows_that_wait_are_gone_after_an_error() -> None:
