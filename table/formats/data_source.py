@@ -26,6 +26,7 @@ _LEAST_BATCH_BYTES = 1 << 13
 """Smaller batches would cost more than the rows in them."""
 SMALL_FILE_BYTES = 4 << 20
 """Files up to this size are fetched with one request."""
+_RANGES_AT_ONCE = 8
 
 
 class DataSource:
@@ -82,6 +83,11 @@ class DataSource:
             self._whole = self._store.get(self._key)
             self._got = len(self._whole)
         return self._whole[start:end]
+
+    @property
+    def ranges_at_once(self) -> int:
+        """How many ranges to ask for at the same time."""
+        return 1 if self._store.capabilities.near else _RANGES_AT_ONCE
 
     def check_rows(self, rows: int) -> None:
         """Refuse a file whose number of rows is not its manifest's, since it must be another file under the same name."""

@@ -22,6 +22,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from ...coordinator.surroundings import MACHINE
 from ...core.expressions.tree import Predicate
 from ...core.statistics.collect import ColumnStats
 from ...core.statistics.pruning import may_match
@@ -63,13 +64,14 @@ class PageIndex:
         metadata: the file's `pq.FileMetaData`.
         size: of the file, in bytes.
         fetch: reads a range of its bytes.
+        at_once: how many ranges are read at the same time.
 
     Raises:
         ValueError: the footer cannot be decoded.
     """
 
-    def __init__(self, metadata: Any, size: int, fetch: Fetch) -> None:
-        self._size, self._fetch, self._schema = size, fetch, metadata.schema
+    def __init__(self, metadata: Any, size: int, fetch: Fetch, at_once: int = 1) -> None:
+        self._size, self._fetch, self._at_once, self._schema = size, fetch, at_once, metadata.schema
         end = size - _TAIL_BYTES
         footer = end - metadata.serialized_size
         self._start = max(0, footer - _GUESSED_BYTES)
@@ -203,7 +205,13 @@ class PageIndex:
                 together[-1] = together[-1][0], max(end, together[-1][1])
             else:
                 together.append((start, end))
-        parts = [(start, self._fetch(start, end)) for start, end in together]
+        starts, ends = zip(*together, strict=True)
+        if min(self._at_once, len(together)) > 1:
+            with MACHINE.executor(min(self._at_once, len(together)), "lakelatch-read") as pool:
+                read = list(pool.map(self._fetch, starts, ends))
+        else:
+            read = [self._fetch(start, end) for start, end in together]
+        parts = list(zip(starts, read, strict=True))
 
         def found(start: int, end: int) -> bytes:
             at, data = next((at, data) for at, data in parts if at <= start and end <= at + len(data))

@@ -240,7 +240,8 @@ class ParquetFile:
     def _page_index(self) -> PageIndex | None:
         if not PageIndex.is_worth_a_look(self._metadata):
             return None
-        return PageIndex(self._metadata, self._source.file.file_size, self._source.range)
+        source = self._source
+        return PageIndex(self._metadata, source.file.file_size, source.range, source.ranges_at_once)
 
     def _row_bytes(self, group: int) -> int:
         """About how many bytes a row of a row group takes."""

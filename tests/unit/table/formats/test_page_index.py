@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import threading
 import uuid
 from decimal import Decimal
 from typing import Any
@@ -121,6 +122,22 @@ def test_one_key_takes_few_bytes(seen: Seen) -> None:
     assert table.to_arrow(where="k = 600").num_rows == 1
     assert 0 < seen.bytes < size // 5
     assert seen.pages == 1
+
+
+def test_what_lies_far_apart_is_read_at_the_same_time(seen: Seen) -> None:
+    table = table_of(rows())
+    data = table.store.get(data_file(table))
+    met: list[threading.Barrier] = []
+
+    def fetch(start: int, end: int) -> bytes:
+        if met:
+            met[0].wait()
+        return data[start:end]
+
+    index = PageIndex(pq.ParquetFile(pa.BufferReader(data)).metadata, len(data), fetch, at_once=2)
+    met.append(threading.Barrier(2, timeout=30))  # nobody passes alone
+    read = index._read([(0, 10), (4, 20), (len(data) - 10, len(data))])
+    assert (read(4, 20), read(len(data) - 9, len(data))) == (data[4:20], data[-9:])
 
 
 def test_pages_end_at_different_rows(seen: Seen) -> None:
