@@ -297,14 +297,28 @@ def history(
     ops, left = ops_of(records), values_of(ll.open_table(url, storage_options=given))
     if kept is not None:
         kept.parent.mkdir(parents=True, exist_ok=True)
-        kept.write_bytes(pickle.dumps((ops, left)))
+        kept.write_bytes(pickle.dumps((records, left)))
     return History(len(records), "; ".join(wrong) or contradiction(ops, left))
 
 
 def judged_again(kept: Path) -> History:
     """What is to be said of a history that was kept."""
-    ops, left = pickle.loads(kept.read_bytes())
-    return History(len(ops), contradiction(ops, left))
+    records, left = pickle.loads(kept.read_bytes())
+    return History(len(records), contradiction(ops_of(records), left))
+
+
+def _stays(one: Record, back: Record) -> bool:
+    """Has a commit landed while a rollback was under way, and does the rollback's snapshot show what it did?
+
+    Where it removed rows that are not there, it does not matter whether it counts, until somebody goes back to that snapshot.
+    """
+    if one.ended < back.began or one.snapshot > back.snapshot or one is back:
+        return False
+    removes = all(put[0] in "*-" for put in one.puts) and not (one.undoes or one.back_to)
+    removed = [key for put in one.puts for key in (back.shows if put == "*" else [key_of(put)])]
+    if removes and removed:
+        return not any(back.shows.get(key) for key in removed)
+    return one.commit in map(writer_of, back.shows.values())
 
 
 def ops_of(records: list[Record]) -> list[Op]:
@@ -315,12 +329,7 @@ def ops_of(records: list[Record]) -> list[Op]:
     def place_of(back_to: int) -> int:
         return max((place for snapshot, place in last.items() if snapshot <= back_to), default=-2)
 
-    ended = {r.commit: r.ended for r in records}
-    beside = {
-        r.commit: frozenset(c for v in r.shows.values() if ended.get(c := writer_of(v), 0.0) >= r.began)
-        for r in records
-        if r.back_to
-    }
+    beside = {r.commit: frozenset(c.commit for c in records if _stays(c, r)) for r in records if r.back_to}
     backs = [place_of(r.back_to) if r.back_to else -1 for r in records]
     commits = [(r.commit, r.undoes, back) for r, back in zip(records, backs, strict=True)]
     kept = kept_by(commits, beside)

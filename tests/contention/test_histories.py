@@ -96,6 +96,21 @@ def test_what_came_beside_a_rollback_counts_in_its_snapshot() -> None:
     assert contradiction(ops_of(records), {"1": "A", "2": "B", "3": "X"}) != ""
 
 
+def test_a_delete_beside_a_rollback_counts_in_its_snapshot() -> None:
+    """D deletes key 2 while R goes back to A, which has one; S then goes back to R, whose snapshot has none."""
+    records = [
+        Record("A", ("1", "2"), began=0.0, ended=1.0, snapshot=1, shows={"1": "A", "2": "A"}),
+        Record("X", ("3",), began=2.0, ended=2.5, snapshot=2, shows={"3": "X"}),
+        Record("D", ("-2",), began=4.0, ended=6.0, snapshot=3, shows={"2": ""}),
+        Record("R", back_to=1, began=3.0, ended=7.0, snapshot=4, shows={"1": "A", "2": "", "3": ""}),
+        Record("C", ("2",), began=8.0, ended=9.0, snapshot=5, shows={"2": "C"}),
+        Record("S", back_to=4, began=10.0, ended=11.0, snapshot=6, shows={"1": "A", "2": "", "3": ""}),
+    ]
+    assert contradiction(ops_of(records), {"1": "A"}) == ""
+    assert contradiction(ops_of(records), {"1": "A", "2": "A"}) != ""
+    assert contradiction(ops_of(records), {"1": "A", "2": "C"}) != ""
+
+
 def test_a_history_that_was_kept_is_judged_again(tmp_path: Path) -> None:
     kept = tmp_path / "kept" / "history.pickle"
     found = history(
