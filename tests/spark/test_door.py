@@ -71,6 +71,8 @@ def frame_of(spark: Any, kind: str, values: list[str]) -> Any:
 
 def lossless(spark: Any, kind: str, column: str) -> list[str]:
     """The values that Spark casts to the column's type and back without a loss."""
+    if kind == "VOID":
+        return VALUES[kind]  # NULL is a value of each type, though none can be cast back
     there = f"try_cast(v AS {cast(column)})"
     try:
         kept = (
