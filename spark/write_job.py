@@ -39,6 +39,7 @@ from ..core.metadata.schema import TableSchema
 from ..core.metadata.snapshot import Snapshot
 from ..core.options import TableOptions
 from ..core.paths import DEFAULT_BRANCH, TablePaths
+from ..core.places import codec_of
 from ..table.compaction.inline import compact_written
 from ..table.create import Schema, create_table, drop_table, open_table
 from ..table.table import Table
@@ -170,7 +171,9 @@ def carry_out(df: Any, asked: Asked) -> Receipt:
                 _take_back(table, asked.storage_options)
             raise
     if tx.replayed:
-        check_replay(tx.receipt, table.schema, "APPEND" if asked.mode == "append" else "OVERWRITE", None)
+        appends, spec = asked.mode == "append", _replaced_spec(table.schema, df, asked)
+        partitions = None if appends or spec is None else (codec_of(table.schema).spec_path(spec),)
+        check_replay(tx.receipt, table.schema, "APPEND" if appends else "OVERWRITE", None, partitions)
     if table.schema.primary_keys and messages and not tx.receipt.replayed:
         _compact(table, messages, df.sparkSession)
     return tx.receipt
@@ -193,11 +196,8 @@ def _compact(table: Table, messages: Sequence[CommitMessage], session: Any) -> N
 
 def _fill(tx: Transaction, table: Table, df: Any, asked: Asked) -> list[CommitMessage]:
     """Run the job, and add its files to the transaction. Returns the messages of the tasks."""
-    schema, mode, partition = table.schema, asked.mode, asked.partition
-    dynamic = mode == "overwrite-partitions"
-    if mode == "overwrite" and partition is None and schema.partition_keys:
-        dynamic = overwrite_mode(df.sparkSession) == "dynamic"
-    spec = overwrite_spec(schema, partition, dynamic) if mode != "append" else {}
+    schema, mode = table.schema, asked.mode
+    spec = _replaced_spec(schema, df, asked)
     columns = match_columns(df.schema, schema, tuple(spec or ()), asked.row_kind)
     before = _replaced(table, df, asked.read_snapshot) if mode != "append" else None
     task = WriteTask(table.store, schema, str(uuid.uuid4()), columns.names, spec or {}, row_kind=asked.row_kind)
@@ -217,8 +217,18 @@ def _fill(tx: Transaction, table: Table, df: Any, asked: Asked) -> list[CommitMe
     if mode == "append":
         tx.append_messages(messages, before)
     else:
-        tx.overwrite_messages(messages, before, partition=partition, dynamic=dynamic)
+        tx.overwrite_messages(messages, before, partition=asked.partition, dynamic=spec is None)
     return messages
+
+
+def _replaced_spec(schema: TableSchema, df: Any, asked: Asked) -> dict[str, Any] | None:
+    """What is replaced, as `overwrite_spec` says it; {} for an append."""
+    if asked.mode == "append":
+        return {}
+    dynamic = asked.mode == "overwrite-partitions"
+    if asked.mode == "overwrite" and asked.partition is None and schema.partition_keys:
+        dynamic = overwrite_mode(df.sparkSession) == "dynamic"
+    return overwrite_spec(schema, asked.partition, dynamic)
 
 
 def _replaced(table: Table, df: Any, read_snapshot: int | None) -> Snapshot | None:

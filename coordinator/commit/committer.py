@@ -25,11 +25,12 @@ from ...core.errors import (
     LakelatchError,
     OutcomeUnknown,
     StoreUnavailable,
+    TableCorrupt,
     missing,
 )
 from ...core.metadata.data_file import DELETE
 from ...core.metadata.schema import TableSchema
-from ...core.metadata.snapshot import Snapshot
+from ...core.metadata.snapshot import Snapshot, replaced_by
 from ...core.metadata.table_identity import identity_of
 from ...core.paths import TablePaths
 from ...core.places import FileKeys, codec_of
@@ -524,6 +525,7 @@ class Committer:
             elapsed_ms=0.0,
             replayed=True,
             rows=_rows_of(snapshot, user, identifier) if snapshot is not None and kind == "APPEND" else None,
+            partitions=_partitions_of(snapshot) if snapshot is not None and kind == "OVERWRITE" else None,
         )
 
 
@@ -533,6 +535,12 @@ def _rows_of(snapshot: Snapshot, user: str, identifier: int) -> int | None:
     if not listed and (snapshot.commit_user, snapshot.commit_identifier) == (user, identifier):
         return snapshot.delta_record_count
     return next((one.rows for one in listed if (one.user, one.identifier) == (name_of(user), identifier)), None)
+
+
+def _partitions_of(snapshot: Snapshot) -> tuple[str, ...] | None:
+    with suppress(TableCorrupt):  # that the commit has landed is true all the same
+        return replaced_by(snapshot)
+    return None
 
 
 def _nothing() -> None:

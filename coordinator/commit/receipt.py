@@ -30,6 +30,8 @@ class Receipt:
         leader: the commit user in whose snapshot it rides, after it lost a race; None if the snapshot is its own.
         riders: the number of other commits that its snapshot carries.
         rows: for a replay, the number of rows that the first commit appended, where its snapshot tells; None otherwise.
+        partitions: for a replay, the paths of the partitions that the first commit named to be replaced ("" is the whole table),
+            where its snapshot tells; None otherwise.
 
     >>> print(Receipt(7, "u-1", "etl", 42, "APPEND", 1, 0, 7, 3, 12.5, False))
     snapshot 7 (APPEND by etl/42): 1 attempt, 7 requests (3 sequential), 12 ms
@@ -54,6 +56,7 @@ class Receipt:
     leader: str | None = None
     riders: int = 0
     rows: int | None = None
+    partitions: tuple[str, ...] | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """The receipt as a JSON-ready dict."""

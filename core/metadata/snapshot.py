@@ -124,9 +124,14 @@ class Snapshot:
         return json.dumps({k: v for k, v in out.items() if v is not None}, indent=2, ensure_ascii=False).encode()
 
 
+def replaced_paths(paths: Sequence[str]) -> tuple[str, ...]:
+    """The paths of named partitions as the property `REPLACED` has them: the whole table instead of very many."""
+    return tuple(paths) if len(paths) <= _MOST_REPLACED else ("",)
+
+
 def replaced_text(paths: Sequence[str]) -> str:
     """The property `REPLACED` for some paths."""
-    return json.dumps(paths if len(paths) <= _MOST_REPLACED else [""], separators=(",", ":"), ensure_ascii=False)
+    return json.dumps(paths, separators=(",", ":"), ensure_ascii=False)
 
 
 def replaced_by(snapshot: Snapshot) -> tuple[str, ...] | None:

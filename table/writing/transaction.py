@@ -38,7 +38,7 @@ from ...core.arguments import plain
 from ...core.errors import CommitConflict, InvalidArgument, LakelatchError
 from ...core.metadata.bucket_mode import BucketMode, bucket_mode
 from ...core.metadata.data_file import PartitionBucket
-from ...core.metadata.snapshot import REPLACED, CommitKind, OperationWord, Snapshot, replaced_text
+from ...core.metadata.snapshot import REPLACED, CommitKind, OperationWord, Snapshot, replaced_paths, replaced_text
 from ...core.places import codec_of
 from .new_rows import NewRows
 from .overwrites import overwrite_spec, partitions_target, refuse_outside, snapshot_read, with_partition
@@ -111,6 +111,7 @@ class Transaction:
         self._updates_rows = False
         self._rows_read: RowsRead | None = None
         self._target: Callable[[list[CommitMessage]], Target] | None = None
+        self._named: tuple[str, ...] | None = None
         self._read: Snapshot | None = None
         self._receipt: Receipt | None = None
         self._replayed = False
@@ -203,7 +204,7 @@ class Transaction:
             read_snapshot: for a table with a primary key: the snapshot above whose sequence numbers those of the rows are.
         """
         self._begin_write()
-        self._read = read_snapshot
+        self._read, self._offered = read_snapshot, None
         self._given.extend(messages)
 
     def overwrite_messages(
@@ -257,7 +258,7 @@ class Transaction:
     def truncate(self) -> None:
         """Delete all rows."""
         self._begin("TRUNCATE", self._timeline.latest())
-        self._target = lambda _: lambda partition: True
+        self._target, self._named = lambda _: lambda partition: True, ("",)
 
     def _begin_overwrite(self, spec: dict[str, Any] | None, read_snapshot: Snapshot | None) -> None:
         self._begin("OVERWRITE", read_snapshot)
@@ -270,8 +271,8 @@ class Transaction:
     def _replaces(self, specs: list[dict[str, Any]]) -> None:
         """Replace the partitions that these describe, and say so in the snapshot: some of them may have no files now."""
         target, codec = partitions_target(self._schema, specs), codec_of(self._schema)
-        self._target = lambda _: target
-        self._properties = {**self._properties, REPLACED: replaced_text([codec.spec_path(spec) for spec in specs])}
+        self._target, self._named = lambda _: target, replaced_paths([codec.spec_path(spec) for spec in specs])
+        self._properties = {**self._properties, REPLACED: replaced_text(self._named)}
 
     def _begin(self, operation: OperationWord, read_snapshot: Snapshot | None) -> None:
         if self._operation is not None:
@@ -305,8 +306,8 @@ class Transaction:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._replayed:
-            if kind is None and self._operation in ("WRITE", "OVERWRITE") and not self._computed:
-                check_replay(self.receipt, self._schema, self._kind, self._offered)
+            if kind is None and self._operation is not None and not self._computed:
+                check_replay(self.receipt, self._schema, self._kind, self._offered, self._named)
             return
         if kind is not None:
             self._abandon()

@@ -150,6 +150,22 @@ def test_a_replayed_identity_runs_no_second_job(spark: Any, url: str) -> None:
     assert contents(url) == [(1, 1, "a")]
 
 
+def test_a_rerun_for_another_partition_is_told_and_a_faithful_one_is_not(spark: Any, url: str) -> None:
+    """By the function and by the source, where the second run hands over no files, and so has no number of rows."""
+    df, about = frame(spark, [(1, 1, "a")]), {"commit_user": "nightly", "identifier": 3}
+    options = {"commit.replay": "error"}
+    lake.write(df, url, "overwrite", partition={"part": 1}, **about, partition_by=["part"], options=options)
+    assert lake.write(df, url, "overwrite", partition={"part": 1}, **about).replayed
+    for other in ({"partition": {"part": 2}}, {"partition": {}}, {"mode": "overwrite-partitions"}):
+        with pytest.raises(ll.InvalidArgument, match="replaced part=1, and this replaces "):
+            lake.write(df, url, **{"mode": "overwrite", **about, **other})
+    lake.register(spark)
+    for number in (4, 4):
+        source = df.write.format("lakelatch").option("commit-user", "nightly").option("identifier", number)
+        source.mode("append").save(url)
+    assert contents(url) == [(1, 1, "a")] * 2
+
+
 def test_a_failed_job_leaves_no_row_and_no_file(spark: Any, url: str) -> None:
     """A failed job leaves no visible row, and reports the files that it left."""
     lake.write(frame(spark, [(1, 1, "a")]), url, partition_by=["part"])

@@ -58,7 +58,7 @@ def test_a_receipt_is_ready_for_json() -> None:
     assert found == {
         "snapshot_id": 7, "snapshot_uuid": "u-7", "commit_user": "etl", "identifier": 42, "kind": "APPEND",
         "attempts": 1, "retries": 0, "requests": 9, "sequential_requests": 3, "elapsed_ms": 12.4, "replayed": False,
-        "partitions_replaced": None, "leader": None, "riders": 0, "rows": None,
+        "partitions_replaced": None, "leader": None, "riders": 0, "rows": None, "partitions": None,
     }  # fmt: skip
 
 
