@@ -1,6 +1,6 @@
 """Evaluates expressions on Arrow columns.
 
-Owns: `evaluate`, `to_arrow_mask` for conditions, and the rules of AND, OR, CASE and CAST. Must not know: the names of functions
+Owns: `evaluate`, `to_arrow_mask` for conditions, and the rules of AND, OR and CASE. Must not know: the names of functions
 (`functions`), SQL text.
 Source: architecture §5; format/statistics §3.
 Invariants: SQL's three-valued logic. No Python code runs per row. An expression is evaluated on the rows that need its value
@@ -24,9 +24,10 @@ from ..rows.arrow import to_arrow
 from ..rows.literals import coerce_literal, plain_scalar
 from ..rows.types import AtomicType, DataType, Field, timestamp
 from ..rows.values import plain_array, to_arrow_array, to_arrow_scalar
-from .functions import FUNCTIONS, rounded, unified
+from .casting import cast
+from .functions import FUNCTIONS, unified
 from .masks import tested
-from .scope import Scope, as_instant, as_local
+from .scope import Scope
 from .tree import (
     TARGET,
     And,
@@ -223,7 +224,7 @@ class _Evaluation:
             case Case(branches=branches, otherwise=otherwise):
                 return self._case(branches, otherwise)
             case Cast(value=value, type=data_type):
-                return self._cast(self.value(value), data_type)
+                return cast(self._scope, self.value(value), data_type)
             case InZone(value=value, zone=zone):
                 return self._within(zone).value(value)
             case _:
@@ -302,28 +303,6 @@ class _Evaluation:
             for value, where in zip(unified(self._scope, values), positions, strict=True)
         ]
         return pa.concat_arrays(made).take(pa.array(np.argsort(np.concatenate(positions), kind="stable")))
-
-    def _cast(self, value: Any, data_type: DataType) -> Any:
-        target, given = to_arrow(data_type), value.type
-        is_text = pa.types.is_string(given) or pa.types.is_large_string(given)
-        if is_text and not pa.types.is_boolean(target):
-            value = pc.utf8_trim_whitespace(value)
-        if pa.types.is_integer(target) and (pa.types.is_floating(given) or pa.types.is_decimal(given)):
-            value = pc.trunc(value)
-        if pa.types.is_decimal(target) and pa.types.is_decimal(given):
-            value = rounded(value, target.scale)
-        if pa.types.is_floating(given) and pa.types.is_string(target):
-            raise InvalidArgument(f"{self._scope}: a number of type {given} has no one text: cast it to DECIMAL first")
-        if pa.types.is_timestamp(target) and target.tz is not None and (is_text or not pa.types.is_timestamp(given)):
-            value = pc.cast(value, pa.timestamp(target.unit))
-        if pa.types.is_timestamp(value.type) and not pa.types.is_timestamp(target):
-            value = as_local(self._scope, value)
-        elif pa.types.is_timestamp(value.type):
-            value = as_local(self._scope, value) if target.tz is None else as_instant(self._scope, value)
-        if pa.types.is_timestamp(value.type) and pa.types.is_string(target):
-            shown = pc.replace_substring_regex(pc.cast(value, target), r"\.0+$", "")
-            return pc.replace_substring_regex(shown, r"(\.\d*[1-9])0+$", r"\1")
-        return pc.cast(value, target, safe=not (pa.types.is_timestamp(given) and pa.types.is_date(target)))
 
 
 def _may_fail(expression: Expression) -> bool:

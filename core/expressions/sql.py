@@ -33,6 +33,8 @@ _WORD = re.compile(
 )
 _COMPARED = {"=": "=", "==": "=", "<>": "!=", "!=": "!=", "<": "<", "<=": "<=", ">": ">", ">=": ">=", "<=>": "<=>"}
 _TYPED = ("DATE", "TIME", "TIMESTAMP", "TIMESTAMP_NTZ", "TIMESTAMP_LTZ")
+_SPOKEN = {"TIMESTAMP_NTZ": "TIMESTAMP"}
+"""Spark's names of types that a table does not have."""
 _RESERVED = frozenset("AND OR NOT IS NULL IN LIKE BETWEEN TRUE FALSE CASE WHEN THEN ELSE END CAST AS".split())
 _MAX_DEPTH = 60
 _MAX_DIGITS = 400
@@ -320,7 +322,9 @@ class _Parser:
                 self.fail("')' is expected")
             nested += {"(": 1, ")": -1}.get(self._token.text, 0)
             self._next += 1
-        data_type = parse_sql_type(self._text[start : self._token.start], f"{self._where}: CAST")
+        text = self._text[start : self._token.start].strip()
+        spoken = _SPOKEN.get(text.upper(), text)
+        data_type = parse_sql_type(spoken, f"{self._where}: CAST")
         self._expect(")")
         return Cast(value, data_type)
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyspark.sql import functions as F
 
 import lakelatch as ll
 import lakelatch.spark as lake
@@ -189,6 +190,7 @@ CONDITIONS = (
     "day(ts) = 31 OR h + 0 = 20",
     "ts > TIMESTAMP '2026-05-31 23:30:00' AND h + 0 < 20",
     "CASE WHEN ts < '2026-06-01 01:00:00' THEN h % 2 = 0 ELSE h = 1 END",
+    "CAST(ts AS BIGINT) >= 1780286400 AND CAST(1780290000 AS TIMESTAMP_LTZ) >= ts",
 )
 
 
@@ -212,6 +214,12 @@ def test_a_condition_means_the_same_wherever_it_is_evaluated(spark: Any, zone: A
     assert sorted(h - 100 for h in table.to_arrow()["h"].to_pylist() if h > 50) == expected
     done = lake.LakeTable.forPath(spark, table.url).delete("CAST(ts AS DATE) = DATE '2026-06-01' AND 1 = 1")
     assert done.rows_deleted == frame.filter("CAST(ts AS DATE) = DATE '2026-06-01'").count()
+    table.undo(table.refresh().snapshots()[-1].id)
+    for value in (F.lit("2026-06-01 00:00:00"), F.lit("2026-06-01T04:00:00Z"), F.lit(1780286400)):
+        condition = (F.col("ts") >= value.cast("timestamp")) & (F.col("ts").cast("long") < 1780290000)
+        expected = frame.filter(condition).count()
+        assert lake.LakeTable.forPath(spark, table.url).delete(condition).rows_deleted == expected > 0
+        table.undo(table.refresh().snapshots()[-1].id)
 
 
 def test_a_zone_that_python_does_not_know_is_needed_only_for_times(spark: Any, zone: Any, table: ll.Table) -> None:

@@ -182,6 +182,67 @@ def test_a_time_without_a_zone_is_one_of_the_zone_that_is_given(zone: tzinfo, te
         condition_of(text, ZONED)
 
 
+BEFORE, MIDNIGHT = datetime(1969, 12, 31, 23, 59, 59, 500_000), datetime(2024, 1, 1, 5)
+"""The second one is midnight in New York."""
+
+
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        ("CAST(z AS BIGINT) = -1", [True, False]),
+        ("CAST(z AS BIGINT) = 1704085200", [False, True]),
+        ("CAST(z AS DOUBLE) = -0.5e0", [True, False]),
+        ("CAST(z AS DECIMAL(12, 1)) = -0.5", [True, False]),
+        ("CAST(z AS DECIMAL(12, 0)) = -1", [True, False]),
+        ("z >= CAST(1704085200 AS TIMESTAMP_LTZ)", [False, True]),
+        ("z >= CAST(n AS TIMESTAMP_LTZ)", [False, True]),
+        ("z = CAST(-0.5000001 AS TIMESTAMP_LTZ)", [True, False]),
+        ("z = CAST(-0.5e0 AS TIMESTAMP_LTZ(3))", [True, False]),
+        ("z >= CAST('2024-01-01' AS TIMESTAMP_LTZ)", [False, True]),
+        ("z = CAST('2024-01-01T05:00:00Z' AS TIMESTAMP_LTZ)", [False, True]),
+        ("z = CAST('2024-01-01 07:00:00+02:00' AS TIMESTAMP_LTZ)", [False, True]),
+        ("z = CAST(s AS TIMESTAMP_LTZ)", [True, True]),
+        ("t = CAST('2024-01-01' AS TIMESTAMP_NTZ)", [False, True]),
+        ("CAST(NULL AS TIMESTAMP_LTZ) = z", [False, False]),
+    ],
+)
+def test_a_cast_of_a_point_in_time_is_as_in_spark(text: str, kept: list[bool]) -> None:
+    """A number is seconds, and a text with a zone needs no other one. The bits of one type were taken for another."""
+    fields = [*ZONED, Field(3, "s", AtomicType("VARCHAR", length=99)), Field(4, "n", AtomicType("INT"))]
+    rows = pa.table(
+        {
+            "z": pa.array([BEFORE, MIDNIGHT], pa.timestamp("us", "UTC")),
+            "t": pa.array([BEFORE, datetime(2024, 1, 1)], pa.timestamp("us")),
+            "s": [" 1970-01-01 00:59:59.5+01", "2024-01-01 00:00:00"],
+            "n": pa.array([1704085200] * 2, pa.int32()),
+        }
+    )
+    bound = condition_of(text, fields, NEW_YORK)
+    assert bound is not None
+    assert to_arrow_mask(bound, rows).to_pylist() == kept
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "CAST(d AS INT) = 1",
+        "CAST(1 AS DATE) = d",
+        "CAST(t AS BIGINT) = 1",
+        "CAST(1 AS TIMESTAMP) = t",
+        "CAST(TRUE AS TIMESTAMP_LTZ) = z",
+        "CAST(z AS BOOLEAN)",
+        "CAST(1 AS TIME) IS NULL",
+    ],
+)
+def test_a_cast_that_has_no_meaning_is_refused(text: str) -> None:
+    moment = {"z": pa.array([MIDNIGHT], pa.timestamp("us", "UTC")), "t": pa.array([MIDNIGHT], pa.timestamp("us"))}
+    rows = pa.table(moment | {"d": pa.array([1], pa.date32())})
+    with pytest.raises(InvalidArgument, match=r"cannot be cast to .*seconds since 1970"):
+        bound = condition_of(text, ZONED, NEW_YORK)
+        assert bound is not None
+        to_arrow_mask(bound, rows)
+
+
 def test_a_time_that_the_clock_skips_is_moved_forward() -> None:
     """02:30 does not exist in New York on that day, and 01:30 exists twice on another; literals and columns mean the same."""
     times = ["2024-03-10 02:30:00", "2024-11-03 01:30:00", "2024-07-05 12:00:00"]
