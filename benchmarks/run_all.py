@@ -85,6 +85,11 @@ BENCHMARKS = (
         "--rows 1000000", "--rows 10000000",
     ),
     Benchmark(
+        "small_batches", "Small batches over many partitions or buckets",
+        "Beside the same rows in one batch: at most 1.3 times the CPU.",
+        "--rows 400000 --partitions 500 --buckets 100", "",
+    ),
+    Benchmark(
         "system_tables", "System tables of a table of many files",
         "The memory that a read takes beside what the process had before.",
         "--files 50000", "--files 1000000",
