@@ -1,18 +1,19 @@
 """Write Parquet data files, with physical types, bounds and encodings that every reader understands.
 
-Owns: `ParquetForm`, the settings of the Parquet writer and their reasons; `ParquetOutput`, which writes one file. Must not
-know: stores, when a file is complete.
-Source: format/data-files §3; decisions 2 and 5. Invariant: A filter that a reader applies to footers and dictionaries never drops
-a row that the same filter keeps when it is applied to the values.
+Owns: `ParquetForm`, the settings of the Parquet writer and their reasons; `Encodings`, what is found out about columns;
+`ParquetOutput`, which writes one file. Must not know: stores, when a file is complete.
+Source: format/data-files §3; decisions 2, 5, 112. Invariant: A filter that a reader applies to footers and dictionaries never
+drops a row that the same filter keeps when it is applied to the values.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from inspect import signature
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -42,6 +43,9 @@ same CPU (decision 118).
 """
 _FLOATS = ("FLOAT", "DOUBLE")
 _FIXED = "FIXED_LEN_BYTE_ARRAY"
+SMALL_ROWS = 1 << 16
+"""In files of more rows, a look costs little beside the rest."""
+LOOKS = 8
 _KEPT_FORMS = 64
 """A commit of a few rows needs the form two or three times, and finding it takes as long as writing the rows."""
 
@@ -101,17 +105,17 @@ class ParquetForm:
         """
         return _form_of(tuple(fields))
 
-    def writer(self, sink: Any, codec: ParquetCodec, first_rows: pa.Table) -> Any:
+    def writer(self, sink: Any, encodings: Encodings, first_rows: pa.Table) -> Any:
         """A `pq.ParquetWriter` for one file. Its first rows tell which columns get a dictionary, and an optional codec."""
-        overflowing = overflowing_columns(first_rows)
-        packed = dict.fromkeys(codec.columns(self.columns, first_rows), codec.level)
+        codec, chosen = encodings.codec, encodings.of(first_rows)
+        packed = dict.fromkeys((path for path in self.columns if path in chosen.packed), codec.level)
         return pq.ParquetWriter(
             sink,
             self.arrow,
             compression={path: codec.name if path in packed else "none" for path in self.columns},
             compression_level=None if codec.level is None else packed,
             write_statistics=list(self.bounded),
-            use_dictionary=[path for path in self.dictionaries if path not in overflowing],
+            use_dictionary=[path for path in self.dictionaries if path not in chosen.plain],
             store_decimal_as_integer=True,
             store_schema=False,
             **_PAGES,
@@ -143,6 +147,55 @@ def _form_of(fields: tuple[Field, ...]) -> ParquetForm:
     )
 
 
+class Chosen(NamedTuple):
+    """How the columns of one file are encoded.
+
+    Attributes:
+        plain: those without a dictionary.
+        packed: the Parquet columns that the codec compresses.
+    """
+
+    plain: Collection[str]
+    packed: Collection[str]
+
+
+class Encodings:
+    """Which columns of a job's files get a dictionary, and an optional codec.
+
+    To look costs as much as to write a small file. So small files of about as many rows are looked at until most of the first
+    `LOOKS` agree, and large ones each for itself.
+
+    >>> from ...core.rows.types import AtomicType
+    >>> form = ParquetForm.of([Field(0, "id", AtomicType("INT")), Field(1, "city", AtomicType("INT"))])
+    >>> encodings = Encodings(form, ParquetCodec("zstd", 1, True))
+    >>> encodings.of(pa.table({"id": range(500), "city": [7] * 500}))
+    Chosen(plain=frozenset({'id'}), packed=('id', 'city'))
+    """
+
+    def __init__(self, form: ParquetForm, codec: ParquetCodec) -> None:
+        self.codec = codec
+        self._form = form
+        self._found: dict[int, list[Chosen]] = {}
+
+    def of(self, first_rows: pa.Table) -> Chosen:
+        """The choice for a file with these rows at its beginning."""
+        if first_rows.num_rows > SMALL_ROWS:
+            return self._look(first_rows)
+        found = self._found.setdefault(first_rows.num_rows.bit_length(), [])
+        if len(found) < LOOKS:
+            found.append(self._look(first_rows))
+            return found[-1]
+        return Chosen(*(_of_most(chosen) for chosen in zip(*found, strict=True)))
+
+    def _look(self, first_rows: pa.Table) -> Chosen:
+        return Chosen(overflowing_columns(first_rows), self.codec.columns(self._form.columns, first_rows))
+
+
+def _of_most(chosen: Sequence[Collection[str]]) -> frozenset[str]:
+    counts = Counter(name for names in chosen for name in names)
+    return frozenset(name for name, count in counts.items() if 2 * count > len(chosen))
+
+
 class ParquetOutput:
     """A Parquet file that is being written. Each write makes one row group.
 
@@ -151,9 +204,9 @@ class ParquetOutput:
         first_rows: used to decide which columns are worth a dictionary and the codec.
     """
 
-    def __init__(self, sink: Any, form: ParquetForm, codec: ParquetCodec, first_rows: pa.Table) -> None:
+    def __init__(self, sink: Any, form: ParquetForm, encodings: Encodings, first_rows: pa.Table) -> None:
         self._sink, self._form = sink, form
-        self._writer = form.writer(sink, codec, first_rows)
+        self._writer = form.writer(sink, encodings, first_rows)
 
     def write(self, rows: pa.Table) -> None:
         """Add rows of the table's columns."""

@@ -81,8 +81,9 @@ def output_of(
         check_text(file_format, fields, options)
         output = text_writer.CsvOutput if file_format == "csv" else text_writer.JsonOutput
         return lambda sink, _: output(sink, fields, codec)
-    form, packed = parquet_writer.ParquetForm.of(fields), _parquet_codec(options)
-    return lambda sink, first_rows: parquet_writer.ParquetOutput(sink, form, packed, first_rows)
+    form = parquet_writer.ParquetForm.of(fields)
+    encodings = parquet_writer.Encodings(form, _parquet_codec(options))
+    return lambda sink, first_rows: parquet_writer.ParquetOutput(sink, form, encodings, first_rows)
 
 
 def _codec(options: TableOptions) -> str:
