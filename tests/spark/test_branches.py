@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import lakelatch as ll
@@ -41,3 +42,19 @@ def test_a_branch_from_spark(spark: Any, tmp_path: Path) -> None:
         lake.write(frame, url, branch="x")
     table.fast_forward("b")
     assert table.count() == 5
+
+
+def test_a_sink_compacts_the_branch_that_it_writes(spark: Any, tmp_path: Path) -> None:
+    """Not main, which has as many small files."""
+    url = str(tmp_path / "t")
+    table = ll.create_table(url, ll.Schema([("k", "BIGINT")]), options={"compaction.min.file-num": "2"})
+    for key in (1, 2):
+        table.append(pa.table({"k": [key]}))
+    table.create_branch("b", snapshot=2)
+    sink = lake.sink(url, query="q", compact_every=2, branch="b")
+    for batch in (0, 1):
+        sink(spark.range(10 + batch, 11 + batch).withColumnRenamed("id", "k"), batch)
+    branch = ll.open_table(url, branch="b")
+    assert [s.commit_kind for s in branch.snapshots()][-3:] == ["APPEND", "APPEND", "COMPACT"]
+    assert (len(branch.entries()), branch.to_arrow()["k"].to_pylist()) == (1, [1, 2, 10, 11])
+    assert [s.commit_kind for s in table.refresh().snapshots()] == ["APPEND", "APPEND"]
