@@ -147,8 +147,9 @@ def _as_rider(snapshot: Snapshot, timeline: Timeline) -> Outcome:
     """Another's snapshot carries the commit: it is committed if that snapshot stands (H6)."""
     ref = SnapshotRef(snapshot.id, snapshot.identity)
     found = lineage_of(timeline, snapshot)
-    if isinstance(found, Standing) or is_read(found):
+    if is_read(found):
         return do.Committed(ref, False)
+    assert not isinstance(found, Standing)
     return do.Undecided(ref, f"snapshot {ref.id} carries it, but may not be part of the history: {found.reason}")
 
 

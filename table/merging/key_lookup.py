@@ -79,7 +79,7 @@ def _comparable(column: Any) -> Any:
     if not pa.types.is_floating(column.type):
         return column
     valid = column.is_valid().to_numpy(zero_copy_only=False)
-    values = column.fill_null(0).to_numpy(zero_copy_only=False).astype(np.float64)
+    values = column.fill_null(0).to_numpy().astype(np.float64)
     return pa.array(float_codes(values), mask=~valid)
 
 

@@ -347,6 +347,11 @@ def test_a_commit_that_rides_in_a_standing_snapshot_is_committed(store: Struck) 
         assert answer == Resolution(do.Committed(of(2), False))
 
 
+def test_a_commit_that_rides_in_a_snapshot_whose_base_was_renamed_over_is_committed(store: Struck) -> None:
+    put(store, carrying(snapshot(2, on="1:another")))
+    assert find_out(case(window=WINDOW), timeline(store)) == Resolution(do.Committed(of(2), False))
+
+
 def test_a_commit_that_rides_in_a_snapshot_that_may_be_a_fork_is_unknown(store: Struck) -> None:
     """H6: the hint says that more had followed."""
     remove(store, "snapshot/snapshot-1")

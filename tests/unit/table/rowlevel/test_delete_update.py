@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import pickle
 from decimal import Decimal
 from itertools import count
 from typing import Any
@@ -13,6 +14,8 @@ import pytest
 
 import lakelatch as ll
 from lakelatch.core.errors import InvalidArgument, Unsupported
+from lakelatch.core.expressions.tree import TARGET
+from lakelatch.table.rowlevel.edit import Edit
 
 _names = count()
 SCHEMA = pa.schema([("p", pa.int32()), ("id", pa.int64()), ("note", pa.string()), ("m", pa.decimal128(6, 2))])
@@ -26,6 +29,17 @@ KINDS = {
     "buckets with vectors": (VECTORS | {"bucket": "2", "bucket-key": "id"}, ["p"]),
     "wide vectors": (VECTORS | {"deletion-vectors.bitmap64": "true"}, []),
 }
+
+
+def test_an_assignment_that_was_used_travels() -> None:
+    """Workers get it, and use it again."""
+    table = made(files=0)
+    assignment = Edit.of(table.schema, None, {"note": "'new'"}).assignment
+    assert assignment is not None
+    batch = rows(1, 2).combine_chunks().to_batches()[0]
+    once = assignment.applied({TARGET: batch}, 2)
+    assert pickle.loads(pickle.dumps(assignment)).applied({TARGET: batch}, 2) == once
+    assert once.column("note").to_pylist() == ["new", "new"]
 
 
 @pytest.mark.parametrize("kind", KINDS)
