@@ -393,7 +393,9 @@ def test_how_large_files_become() -> None:
     for table, mib in ((made(), 128), (plain, 256)):
         assert FileSettings.of(table.schema).target_bytes == target_bytes_of(table.schema) == mib << 20
     assert FileSettings.of(made({"target-file-size": "1 mb"}).schema).target_bytes == 1 << 20
-    assert target_bytes_of(plain.schema, "3 kb") == 3 << 10
+    assert [target_bytes_of(plain.schema, size) for size in ("3 kb", 1)] == [3 << 10, 1]
+    with pytest.raises(InvalidArgument, match="target_size is 0 bytes"):
+        target_bytes_of(plain.schema, 0)
 
 
 @pytest.mark.parametrize("file_format", ["parquet", "avro"])

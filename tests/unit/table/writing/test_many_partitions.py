@@ -12,7 +12,7 @@ import pytest
 
 import lakelatch as ll
 from lakelatch.backends.local import LocalStore
-from lakelatch.core.errors import StoreUnavailable
+from lakelatch.core.errors import InvalidArgument, StoreUnavailable
 from lakelatch.table.writing import writer
 from lakelatch.table.writing.placement import cut, partition_codes
 
@@ -82,3 +82,18 @@ def test_where_one_file_of_many_cannot_be_stored_nothing_is_left(
         table.append(data)
     assert not list((tmp_path / "t").glob("p=*/*/*"))
     assert table.snapshots() == []
+
+
+def test_what_an_overwrite_replaces_is_said_once() -> None:
+    plain = ll.create_table("memory://overwrites/plain", pa.schema([("v", pa.int64())]))
+    parted = ll.create_table(
+        "memory://overwrites/parted", pa.schema([("p", pa.string()), ("v", pa.int64())]), partition_by=["p"]
+    )
+    row = pa.table({"p": ["a"], "v": [1]})
+    with pytest.raises(InvalidArgument, match="dynamic=True needs a partitioned table"):
+        plain.overwrite(row.select(["v"]), dynamic=True)
+    with pytest.raises(InvalidArgument, match="not both"):
+        parted.overwrite(row, partition={"p": "a"}, dynamic=True)
+    with pytest.raises(InvalidArgument, match="needs a partition"):
+        parted.overwrite(row)
+    assert plain.snapshots() == parted.snapshots() == []
