@@ -23,7 +23,7 @@ from .answers import COMMON_STATUSES, Answer, AnswerTable
 from .client_import import import_client
 from .keys import join, safe_key, safe_prefix
 from .object_store import FIXED_OPTIONS, FsspecStore, known_options, modified_ms
-from .store import Capabilities
+from .store import Capabilities, Listed
 from .transport import After, ObstoreRequests
 from .upload import Multipart
 
@@ -177,7 +177,7 @@ class AdlsStore(FsspecStore):
     def _import_client(self) -> None:
         _adlfs()
 
-    async def _page(self, fs: Any, prefix: str, after: str | None) -> tuple[list[tuple[str, int, int]], str | None]:
+    async def _page(self, fs: Any, prefix: str, after: str | None) -> tuple[list[Listed], str | None]:
         container, _, start = prefix.partition("/")
         client = fs.service_client.get_container_client(container)
         passed, token = (after, None) if isinstance(after, After) else ("", after)
@@ -186,7 +186,7 @@ class AdlsStore(FsspecStore):
                 name_starts_with=start, include=["metadata"], results_per_page=_PAGE, **self._once
             ).by_page(token)
             listed = [
-                (path, int(one.size), modified_ms(one))
+                (path, int(one.size), modified_ms(one), one.etag or "")
                 async for one in await _first(pages)
                 if not _is_folder(one.metadata) and (path := f"{container}/{one.name}") > passed
             ]

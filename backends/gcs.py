@@ -24,7 +24,7 @@ from ..core.errors import Unsupported
 from .answers import COMMON_STATUSES, Answer, AnswerTable
 from .client_import import import_client
 from .object_store import FIXED_OPTIONS, FsspecStore, bucket_root, known_options
-from .store import Capabilities
+from .store import Capabilities, Listed
 from .upload import Multipart, SpooledUpload
 
 _PAGE = 1000
@@ -116,14 +116,14 @@ class GcsStore(FsspecStore):
     def _import_client(self) -> None:
         _gcsfs()
 
-    async def _page(self, fs: Any, prefix: str, after: str | None) -> tuple[list[tuple[str, int, int]], str | None]:
+    async def _page(self, fs: Any, prefix: str, after: str | None) -> tuple[list[Listed], str | None]:
         bucket, _, start = prefix.partition("/")
-        fields = "nextPageToken,items(name,size,updated)"
+        fields = "nextPageToken,items(name,size,updated,etag)"
         more: dict[str, Any] = {"pageToken": after} if after else {}
         place = f"/storage/v1/b/{quote(bucket, safe='')}/o"
         found = json.loads((await _ask(fs, "GET", place, prefix=start, maxResults=_PAGE, fields=fields, **more))[1])
         listed = [
-            (f"{bucket}/{one['name']}", int(one["size"]), _milliseconds(one["updated"]))
+            (f"{bucket}/{one['name']}", int(one["size"]), _milliseconds(one["updated"]), one.get("etag", ""))
             for one in found.get("items", ())
         ]
         return listed, found.get("nextPageToken")

@@ -22,7 +22,7 @@ from .answers import APPLIED_NOTHING, REPEATABLE, Answer, AnswerTable, chain
 from .durable import is_temporary, temporary_name
 from .keys import join, safe_key, safe_prefix
 from .object_store import OWN_OPTIONS, FsspecStore
-from .store import Capabilities, ObjectInfo, ObjectNotFound
+from .store import Capabilities, Listed, ObjectInfo, ObjectNotFound
 from .transport import ClientDied
 from .upload import Multipart, SpooledUpload
 
@@ -154,15 +154,13 @@ class HdfsStore(FsspecStore):
     async def _write(self, fs: Any, path: str, data: bytes) -> None:
         await _replaced(fs, path, len(data), lambda offset, count: data[offset : offset + count])
 
-    async def _page(self, fs: Any, prefix: str, after: str | None) -> tuple[list[tuple[str, int, int]], str | None]:
+    async def _page(self, fs: Any, prefix: str, after: str | None) -> tuple[list[Listed], str | None]:
         found, _ = await self._whole_page(fs, prefix, after)
         return [one for one in found if not is_temporary(one[0].rpartition("/")[2])], None
 
-    async def _whole_page(
-        self, fs: Any, prefix: str, after: str | None
-    ) -> tuple[list[tuple[str, int, int]], str | None]:
+    async def _whole_page(self, fs: Any, prefix: str, after: str | None) -> tuple[list[Listed], str | None]:
         found = await _in_thread(lambda: list(fs.client.list_status(prefix.rstrip("/"), True)))
-        return [(one.path, int(one.length), int(one.modification_time)) for one in found if not one.isdir], None
+        return [(one.path, int(one.length), int(one.modification_time), "") for one in found if not one.isdir], None
 
     def list_all(self, prefix: str) -> Iterator[ObjectInfo]:
         """As `list`, with the temporary files that `list` hides."""

@@ -405,4 +405,4 @@ def _read(descriptor: int, start: int, size: int) -> bytes:
 
 
 def _info(key: str, found: os.stat_result) -> ObjectInfo:
-    return ObjectInfo(key, found.st_size, found.st_mtime_ns // 1_000_000)
+    return ObjectInfo(key, found.st_size, found.st_mtime_ns // 1_000_000, f"{found.st_ino}-{found.st_ctime_ns}")

@@ -7,9 +7,10 @@ under the lock of its space. Nothing outlives the process, so the store is for t
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..core.errors import InvalidArgument
 from .files import OutputFile, checked_range
@@ -19,12 +20,23 @@ from .store import AlreadyThere, Capabilities, Created, ObjectInfo, ObjectNotFou
 from .threads import forked_lock
 
 
+class _Held(NamedTuple):
+    data: bytes
+    modified_ms: int
+    version: int
+
+
 class _Space:
-    """The objects of one name: path -> (bytes, milliseconds since 1970)."""
+    """The objects of one name by their paths."""
 
     def __init__(self) -> None:
         self.lock = forked_lock()
-        self.objects: dict[str, tuple[bytes, int]] = {}
+        self.objects: dict[str, _Held] = {}
+        self._versions = itertools.count(1)
+
+    def put(self, path: str, data: bytes) -> None:
+        """The caller has the lock."""
+        self.objects[path] = _Held(data, _now_ms(), next(self._versions))
 
 
 _SPACES: dict[str, _Space] = {}  # shared by the whole process on purpose: the name in the URL is the address
@@ -78,34 +90,36 @@ class MemoryStore:
                 del self._space.objects[path]
 
     def get(self, key: str) -> bytes:
-        return self._find(key)[0]
+        return self._find(key).data
 
     def get_range(self, key: str, start: int, end: int) -> bytes:
         checked_range(key, start, end)
-        return self._find(key)[0][start:end]
+        return self._find(key).data[start:end]
 
     def head(self, key: str) -> ObjectInfo:
-        data, modified_ms = self._find(key)
-        return ObjectInfo(key, len(data), modified_ms)
+        held = self._find(key)
+        return ObjectInfo(key, len(held.data), held.modified_ms)
 
     def put(self, key: str, data: bytes) -> None:
         path, held = join(self._root, safe_key(key)), bytes(data)
         with self._space.lock:
-            self._space.objects[path] = (held, _now_ms())
+            self._space.put(path, held)
 
     def put_if_absent(self, key: str, data: bytes) -> PutOutcome:
         path, held = join(self._root, safe_key(key)), bytes(data)
         with self._space.lock:
             if path in self._space.objects:
                 return AlreadyThere()
-            self._space.objects[path] = (held, _now_ms())
+            self._space.put(path, held)
         return Created()
 
     def list(self, prefix: str) -> Iterator[ObjectInfo]:
         start, cut = join(self._root, safe_prefix(prefix)), len(join(self._root, ""))
         with self._space.lock:
             found = [(path, held) for path, held in self._space.objects.items() if path.startswith(start)]
-        return iter([ObjectInfo(path[cut:], len(data), modified_ms) for path, (data, modified_ms) in found])
+        return iter(
+            [ObjectInfo(path[cut:], len(held.data), held.modified_ms, str(held.version)) for path, held in found]
+        )
 
     def delete_many(self, keys: Iterable[str]) -> None:
         paths = [join(self._root, safe_key(key)) for key in keys]
@@ -116,7 +130,7 @@ class MemoryStore:
     def open_input(self, key: str, size: int | None = None) -> Any:
         import pyarrow
 
-        return pyarrow.BufferReader(self._find(key)[0])
+        return pyarrow.BufferReader(self._find(key).data)
 
     def open_output(self, key: str) -> Any:
         return _MemoryOutput(self, safe_key(key))
@@ -135,7 +149,7 @@ class MemoryStore:
                 held[new + path[len(start) :]] = held.pop(path)
         return True
 
-    def _find(self, key: str) -> tuple[bytes, int]:
+    def _find(self, key: str) -> _Held:
         path = join(self._root, safe_key(key))
         with self._space.lock:
             held = self._space.objects.get(path)

@@ -57,7 +57,7 @@ class ObjectFolders:
                 found, after = store._request("list", prefix, store._seconds(0), store._page, start, after)
             except ObjectNotFound:
                 return
-            marks = [path for path, size, _ in found if path.startswith(start) and path.endswith("/") and size == 0]
+            marks = [path for path, size, *_ in found if path.startswith(start) and path.endswith("/") and size == 0]
             if marks:
                 store._request("delete", f"{len(marks)} marks of folders", store._seconds(0), store._delete, marks)
             if after is None:

@@ -40,7 +40,7 @@ from .patience import BUSY_SECONDS, Patience
 from .refusals import DeletionRefused
 from .renewal import Lease
 from .storage_options import StorageOptions
-from .store import Capabilities, Created, ObjectInfo, ObjectNotFound, PutOutcome
+from .store import Capabilities, Created, Listed, ObjectInfo, ObjectNotFound, PutOutcome
 from .threads import LoopThreads, Threads, this_process
 from .transport import ClientDied, NotExpressed, checked_choice
 from .upload import BufferedOutput, Multipart
@@ -176,13 +176,13 @@ class FsspecStore(ChoosesTransport, ObjectFolders, ABC):
                 if self._classify(error) is not Answer.MISSING:
                     raise
 
-    async def _glance(self, fs: Any, prefix: str, after: str | None) -> tuple[list[tuple[str, int, int]], str | None]:
+    async def _glance(self, fs: Any, prefix: str, after: str | None) -> tuple[list[Listed], str | None]:
         return await self._page(fs, prefix, after)
 
-    async def _page(self, fs: Any, prefix: str, after: str | None) -> tuple[list[tuple[str, int, int]], str | None]:
-        """One page of a listing as (path, size, milliseconds), and the token to request the next page with."""
+    async def _page(self, fs: Any, prefix: str, after: str | None) -> tuple[list[Listed], str | None]:
+        """One page of a listing, and the token to request the next page with."""
         found = await fs._find(prefix, detail=True)
-        return [(path, int(info["size"]), modified_ms(info)) for path, info in found.items()], None
+        return [(path, int(info["size"]), modified_ms(info), "") for path, info in found.items()], None
 
     # The `Store` protocol.
 
@@ -294,11 +294,11 @@ class FsspecStore(ChoosesTransport, ObjectFolders, ABC):
                 found, after = self._request("list", prefix, self._seconds(0), page or self._page, start, after)
             except ObjectNotFound:
                 return
-            for path, size, modified in found:
+            for path, size, modified, tag in found:
                 key = path[cut:]
                 # Skip folder markers, and names that no lakelatch store can have written or could open (H16).
                 if path.startswith(start) and key_defect(key) is None:
-                    yield ObjectInfo(key, size, modified)
+                    yield ObjectInfo(key, size, modified, tag)
             if after is None:
                 return
 

@@ -20,7 +20,7 @@ from .answers import COMMON_STATUSES, Answer, AnswerTable
 from .client_import import import_client
 from .object_store import FIXED_OPTIONS, FsspecStore, bucket_root, known_options, modified_ms
 from .s3_obstore import are_common, s3_requests
-from .store import Capabilities
+from .store import Capabilities, Listed
 from .transport import After, NotExpressed, ObstoreRequests
 from .upload import Multipart
 
@@ -162,13 +162,16 @@ class S3Store(FsspecStore):
     def _import_client(self) -> None:
         _s3fs()
 
-    async def _page(self, fs: Any, prefix: str, after: str | None) -> tuple[list[tuple[str, int, int]], str | None]:
+    async def _page(self, fs: Any, prefix: str, after: str | None) -> tuple[list[Listed], str | None]:
         bucket, _, start = prefix.partition("/")
         more = {"ContinuationToken": after} if after else {}
         if isinstance(after, After):
             more = {"StartAfter": after.partition("/")[2]}
         found = await fs._call_s3("list_objects_v2", Bucket=bucket, Prefix=start, **more)
-        listed = [(f"{bucket}/{one['Key']}", int(one["Size"]), modified_ms(one)) for one in found.get("Contents", ())]
+        listed = [
+            (f"{bucket}/{one['Key']}", int(one["Size"]), modified_ms(one), one.get("ETag", ""))
+            for one in found.get("Contents", ())
+        ]
         return listed, found["NextContinuationToken"] if found.get("IsTruncated") else None
 
     async def _folder_page(self, fs: Any, prefix: str, after: str | None) -> tuple[list[str], str | None]:

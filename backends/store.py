@@ -58,11 +58,17 @@ class ObjectInfo:
         key: relative to the store's root.
         size: in bytes.
         modified_ms: by the store's clock, in milliseconds since 1970 (0 if the store does not report it).
+        tag: another one for each content that the key ever has; empty if the store does not tell. Only listings report it.
     """
 
     key: str
     size: int
     modified_ms: int
+    tag: str = field(default="", compare=False)
+
+
+Listed = tuple[str, int, int, str]
+"""One object of a listing, as adapters report it: path, size, milliseconds since 1970, tag."""
 
 
 @dataclass(frozen=True, slots=True)

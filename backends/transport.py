@@ -23,6 +23,7 @@ from datetime import timedelta
 from typing import Any, TypeVar
 
 from ..core.errors import InvalidArgument, Unsupported
+from .store import Listed
 from .threads import Threads, forked_lock, this_process
 
 T = TypeVar("T")
@@ -156,9 +157,7 @@ class ObstoreRequests:
     def create(self, path: str, data: bytes) -> None:
         self._put(path, data, "create")
 
-    def page(
-        self, prefix: str, after: str | None, is_checked: bool = True
-    ) -> tuple[list[tuple[str, int, int]], str | None]:
+    def page(self, prefix: str, after: str | None, is_checked: bool = True) -> tuple[list[Listed], str | None]:
         if prefix in self._marked or (after is not None and not isinstance(after, _Rest)):
             raise NotExpressed("a listing that fsspec began")
         obs, client, start = self._at(prefix)
@@ -171,11 +170,11 @@ class ObstoreRequests:
             stream = obs.list(client, start or None, offset=offset, chunk_size=PAGE)
             passed = after if after is not None and not self._resumes else ""
         found = [
-            (f"{bucket}/{o['path']}", int(o["size"]), int(o["last_modified"].timestamp() * 1000))
+            (f"{bucket}/{o['path']}", int(o["size"]), int(o["last_modified"].timestamp() * 1000), str(o["e_tag"] or ""))
             for o in next(stream, ())
         ]
-        listed = [one for one in found if one[0] > passed]
-        if any(size == 0 for _, size, _ in listed):
+        listed: list[Listed] = [one for one in found if one[0] > passed]
+        if any(one[1] == 0 for one in listed):
             self._marked.add(prefix)
             raise NotExpressed("an empty object may be the mark of a folder, whose last slash obstore does not show")
         if not found and after is None and is_checked and not self._is_empty(prefix):
@@ -201,7 +200,7 @@ class ObstoreRequests:
         within = prefix.partition("/")[2]
         return 0 < len(others) < PAGE and not any(str(o["path"]).startswith(within) for o in others)
 
-    def glance(self, prefix: str, after: str | None) -> tuple[list[tuple[str, int, int]], str | None]:
+    def glance(self, prefix: str, after: str | None) -> tuple[list[Listed], str | None]:
         return self.page(prefix, after, is_checked=False)
 
     def delete(self, paths: list[str]) -> None:

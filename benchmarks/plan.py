@@ -29,7 +29,7 @@ import pyarrow as pa
 from recorded import add_json, record
 
 import lakelatch as ll
-from lakelatch.coordinator.history import timeline
+from lakelatch.coordinator.history import manifests
 from lakelatch.core.avro.blocks import MAGIC, blocks_of
 from lakelatch.core.avro.columns import Columns, read_columns
 from lakelatch.core.metadata.data_file import ADD, NO_BUCKETS, DataFile, ManifestEntry, SimpleStats
@@ -193,7 +193,7 @@ def compare_plans(table: ll.Table, files: int, times: int) -> list[dict[str, Any
     ]
     print(f"{'plan':<42} {'CPU s':>8} {'wall s':>8} {'files planned':>18} {'peak MiB':>10} {'then MiB':>10}")
     rows = []
-    ways = [("columns", timeline.COLUMNS_FROM), ("entry by entry", files + 1)]
+    ways = [("columns", manifests.COLUMNS_FROM), ("entry by entry", files + 1)]
     for way, columns_from in ways if files <= MOST_IN_ALL_WAYS else ways[:1]:
         for name, where in filters:
             request = json.dumps({"url": table.url, "where": where, "columns_from": columns_from, "times": times})
@@ -209,7 +209,7 @@ def compare_plans(table: ll.Table, files: int, times: int) -> list[dict[str, Any
 
 def plan_often(url: str, where: str | None, columns_from: int, times: int) -> None:
     """Make the same plan again and again, and print what it took as JSON."""
-    timeline.COLUMNS_FROM = columns_from
+    manifests.COLUMNS_FROM = columns_from
     table = ll.open_table(url)
     planned, peak = table.plan(where=where).file_count, peak_mib()
     cpu, wall = measured(lambda: table.plan(where=where), times)

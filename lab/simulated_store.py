@@ -17,7 +17,7 @@ import tenacity
 from ..backends.answers import COMMON_STATUSES, Answer, AnswerTable
 from ..backends.object_store import FsspecStore
 from ..backends.patience import Asks, Patience
-from ..backends.store import Capabilities
+from ..backends.store import Capabilities, Listed
 from ..backends.upload import Multipart
 from ..coordinator.surroundings import Surroundings
 from ..core.errors import Unsupported
@@ -271,8 +271,8 @@ class SimulatedStore(FsspecStore):
     async def _delete(self, fs: Any, paths: list[str]) -> None:
         self._exchange(Request("delete", "", keys=tuple(paths)))
 
-    async def _page(self, fs: Any, prefix: str, after: str | None) -> tuple[list[tuple[str, int, int]], str | None]:
-        return [(key, size, 0) for key, size in self._exchange(Request("list", prefix))], None
+    async def _page(self, fs: Any, prefix: str, after: str | None) -> tuple[list[Listed], str | None]:
+        return [(key, size, 0, "") for key, size in self._exchange(Request("list", prefix))], None
 
     def _exchange(self, request: Request) -> Any:
         reply = self._wire(request)

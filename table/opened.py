@@ -116,7 +116,7 @@ class OpenTable:
         """What a read works on: the snapshot and the newest schema, looked for at the same time."""
         timeline, schema = self.timeline, self._schema
         if self.pinned is not None:
-            return timeline, self.pinned, schema
+            return timeline.holding(self._last_seen.files), self.pinned, schema
         (timeline, snapshot), schema = timeline.both(lambda: self._last_seen.look(timeline), self._newest_schema)
         if snapshot is not None and snapshot.schema_id > schema.id:  # both came after the look at the schemas
             schema = timeline.schema(snapshot.schema_id, timeline.file_of(snapshot))

@@ -203,7 +203,13 @@ class Table(
         names = None if columns is None else arguments.names(columns, "columns", alone=False)
         as_of_ms = None if self.pinned is None else self.pinned.time_ms
         timeline, snapshot, schema = self._seen()
-        return plan_scan(timeline, snapshot, schema, where, names, as_of_ms), timeline, schema, names
+
+        def planned() -> ScanPlan:
+            return plan_scan(timeline, snapshot, schema, where, names, as_of_ms)
+
+        seen = self._last_seen
+        plan = timeline.both(planned, lambda: seen.confirm(timeline))[0] if seen.unread else planned()
+        return plan, timeline, schema, names
 
     scan = plan
     """The earlier name of `plan`."""

@@ -8,38 +8,25 @@ Invariants: without a gap in the ids, one listing decides and no hint is needed 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import Executor
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
 from typing import TYPE_CHECKING
 
-from ...backends.store import ObjectInfo, ObjectNotFound, Store
-from ...core.errors import LakelatchError, TableCorrupt, missing
-from ...core.metadata.schema import TableSchema
+from ...backends.store import ObjectInfo, ObjectNotFound
+from ...core.errors import TableCorrupt
 from ...core.metadata.snapshot import Snapshot, parse_snapshot
-from ...core.paths import TablePaths, number_in, version_of
+from ...core.paths import number_in, version_of
 from ..protocol.snapshot_ref import SnapshotRef
-from ..surroundings import MACHINE
+from .kept_files import KeptFiles
+from .manifests import Manifests
 from .rule import Evidence, Gap, the_history
-from .schemas import Schemas
 
 if TYPE_CHECKING:
-    from ...core.metadata.data_file import IndexEntry, ManifestEntry
     from ...core.metadata.manifest import ManifestFile
-    from ...core.metadata.manifest_columns import EntryColumns
 
 BASE_PROPERTY = "lakelatch.base"
 """`<id>:<identity>` of the snapshot that this one was built on; `0:` for none."""
 _EARLIEST = "EARLIEST"
-SMALL_READS = 32
-"""How many files that take no time to decode are requested at once."""
-COLUMNS_FROM = 2048
-"""From this many entries on, decoding by columns is faster than one by one."""
-DECODED_TOGETHER = 50_000
-"""About how many entries become columns together: enough for NumPy, and few enough that what is computed of them stays small."""
-MOST_DECODERS = 4
-"""How many groups are decoded at the same time, one for each core: NumPy works on arrays without Python's lock."""
 
 
 def ref_of(snapshot: Snapshot | None) -> SnapshotRef | None:
@@ -55,38 +42,29 @@ class Latest:
         unhinted: the oldest id of the history (1 for a table without a snapshot), where the hint EARLIEST is missing and should
             be written; None where it exists.
         instead: what holds the name of the snapshot that was seen before, if it is another one by now.
+        listed: the tag of the snapshot's file in the listing; empty if it is not known.
+        read_later: whether the snapshot was read after it had been listed, so that a listing with the same tag proves it.
     """
 
     snapshot: Snapshot | None
     unhinted: int | None = None
     instead: Snapshot | None = None
+    listed: str = ""
+    read_later: bool = False
 
 
-class Timeline(Schemas):
+class Timeline(Manifests):
     """Reads one branch of one table. Thread-safe; caches only immutable files (snapshots by identity, H18).
 
     Args:
-        first_schema, schemas: see `Schemas`.
-        held: metadata files that were read a moment ago, by name.
+        first_schema, schemas, held: see `Schemas` and `Manifests`.
     """
-
-    def __init__(
-        self,
-        store: Store,
-        paths: TablePaths,
-        executor: Callable[[int, str], Executor] = MACHINE.executor,
-        first_schema: bytes | None = None,
-        schemas: dict[int, TableSchema] | None = None,
-        held: Mapping[str, bytes] | None = None,
-    ) -> None:
-        super().__init__(store, paths, executor, first_schema, schemas)
-        self._held = held or {}
 
     # ----------------------------------------------------------------------------------------------------- snapshots
 
     def snapshot_ids(self) -> list[int]:
         """The ids of all snapshot files, ascending."""
-        return self._ids_among(self._snapshot_names())
+        return self._ids_among(self._snapshot_tags())
 
     def changelog_ids(self) -> list[int]:
         """The ids of expired snapshots whose changes are still there, ascending."""
@@ -102,9 +80,9 @@ class Timeline(Schemas):
         name = snapshot.changelog_manifest_list
         return () if name is None else self.manifest_list(name, self.file_of(snapshot))
 
-    def _snapshot_names(self) -> set[str]:
+    def _snapshot_tags(self) -> dict[str, str]:
         folder = self.paths.snapshot_dir
-        return {info.key[len(folder) :] for info in self.store.list(folder)}
+        return {info.key[len(folder) :]: info.tag for info in self.store.list(folder)}
 
     @staticmethod
     def _ids_among(names: Iterable[str]) -> list[int]:
@@ -134,7 +112,9 @@ class Timeline(Schemas):
         """The last snapshot of the table's history, None for a table without one (see `look`)."""
         return self.look(seen, beyond=beyond).snapshot
 
-    def look(self, seen: Snapshot | None = None, *, just_read: bool = False, beyond: int = 2) -> Latest:
+    def look(
+        self, seen: Snapshot | None = None, *, just_read: bool = False, beyond: int = 2, listed: str = ""
+    ) -> Latest:
         """The end of the table's history, and whether EARLIEST still has to be written.
 
         Args:
@@ -143,31 +123,41 @@ class Timeline(Schemas):
             just_read: `seen` was read a moment ago and is known to be this table's. Otherwise it is read again, because the
                 name, or the whole table, may have been replaced.
             beyond: how many of the ids that follow `seen` are requested.
+            listed: the tag that `seen` had in an earlier listing, before it was read. With the same tag it is not read again.
 
         Raises:
             TableNotFound: the table was dropped, renamed, or made again since it was opened.
             TableCorrupt: the ids have a gap, and the evidence does not show which side of it is the history (H25).
         """
-        guesses = [] if seen is None else [seen.id + n for n in range(int(just_read), beyond + 1)]
+        guesses = [] if seen is None or listed else [seen.id + n for n in range(int(just_read), beyond + 1)]
         with self._executor(5, "lakelatch-latest") as pool:
             asked = [pool.submit(self.find, guess) for guess in guesses]
             checked = [pool.submit(self.check_table)] if self.first_schema is not None and not just_read else []
-            names = self._snapshot_names()
+            names = self._snapshot_tags()
             found = [answer.result() for answer in asked]
             for check in checked:
                 check.result()
+        stands = seen is not None and listed != "" and self._tag(names, seen) == listed
+        if listed and not stands:
+            return self.look(seen, beyond=beyond)
         again = found[0] if found and not just_read else None
         instead = again if again is not None and ref_of(again) != ref_of(seen) else None
-        near = {s.id: s for s in (seen if just_read else None, *found) if s is not None}
+        near = {s.id: s for s in (seen if just_read or stands else None, *found) if s is not None}
         ids = self._ids_among(names)
         if near and max(near) > max(ids, default=0):
             top, begin = self._walk_on(near[max(near)]), min([*ids, *near])
             return Latest(top, None if _EARLIEST in names else begin, instead)
         history = self._decided(ids)
-        newest = near.get(history[-1]) if history else None
+        newest = known = near.get(history[-1]) if history else None
         if newest is None:
             newest = self._top_snapshot(history[-1] if history else 0)
-        return Latest(newest, None if _EARLIEST in names else history.start if history else 1, instead)
+        unhinted = None if _EARLIEST in names else history.start if history else 1
+        return Latest(newest, unhinted, instead, self._tag(names, newest), stands or known is None)
+
+    def _tag(self, names: Mapping[str, str], snapshot: Snapshot | None) -> str:
+        return (
+            "" if snapshot is None else names.get(self.paths.snapshot(snapshot.id)[len(self.paths.snapshot_dir) :], "")
+        )
 
     def _top_snapshot(self, top: int) -> Snapshot | None:
         """The newest snapshot of a listing; if it was rolled back since, list again."""
@@ -262,104 +252,9 @@ class Timeline(Schemas):
         listed = ((info.key.removeprefix(f"{folder}tag-"), info) for info in self.store.list(folder))
         return {name: info for name, info in listed if "/" not in name}  # what is no tag still has its folder
 
-    # ------------------------------------------------------------------------------------------------ what they hold
-
-    def manifests(self, snapshot: Snapshot) -> tuple[ManifestFile, ...]:
-        """All manifests of a snapshot's state: those of the base list, then those of the delta list."""
-        names = (snapshot.base_manifest_list, snapshot.delta_manifest_list)
-        base, delta = self.parallel(lambda name: self.manifest_list(name, self.file_of(snapshot)), names)
-        return (*base, *delta)
-
-    def delta_manifests(self, snapshot: Snapshot) -> tuple[ManifestFile, ...]:
-        return self.manifest_list(snapshot.delta_manifest_list, self.file_of(snapshot))
-
-    def file_of(self, snapshot: Snapshot) -> str:
-        """The file that holds a snapshot: its own, or that of the tag that it was read from."""
-        return snapshot.read_from or self.paths.snapshot(snapshot.id)
-
-    def manifest_list(self, name: str, needed_by: str = "") -> tuple[ManifestFile, ...]:
-        """The manifests of a list. `needed_by` is the file that names the list, for the error."""
-        from ...core.metadata.manifest import decode_manifest_list
-
-        return tuple(decode_manifest_list(self._metadata(name, needed_by), name))
-
-    def entries(self, manifests: Iterable[ManifestFile]) -> list[ManifestEntry]:
-        """The entries of manifests, in order."""
-        parts = self.entry_parts(manifests)
-        return [e for part in parts for e in (part if isinstance(part, list) else part.entries())]
-
-    def entry_parts(self, manifests: Iterable[ManifestFile]) -> list[EntryColumns | list[ManifestEntry]]:
-        """The entries of manifests, in order; large manifests as columns, so that only the wanted entries are made."""
-        from pyarrow import cpu_count
-
-        from ...core.metadata.manifest import decode_manifests
-
-        todo = list(manifests)
-        if sum(m.num_added_files + m.num_deleted_files for m in todo) < COLUMNS_FROM:
-            return (
-                [self.entries_of(m) for m in todo]
-                if self.is_near
-                else [*self.parallel(self.entries_of, todo, SMALL_READS)]
-            )
-        groups = _groups(list(zip(todo, self.parallel(self._manifest, todo), strict=True)))
-        with self._executor(min(MOST_DECODERS, cpu_count(), len(groups)), "lakelatch-decode") as pool:
-            parts = pool.map(lambda group: list(decode_manifests([(m.file_name, data) for m, data in group])), groups)
-            return list(chain.from_iterable(parts))
-
-    def entries_of(self, manifest: ManifestFile) -> list[ManifestEntry]:
-        from ...core.metadata.manifest import decode_manifest
-
-        return decode_manifest(self._manifest(manifest), manifest.file_name)
-
-    def _manifest(self, manifest: ManifestFile) -> bytes:
-        listed_in = manifest.listed_in and self.paths.manifest(manifest.listed_in)
-        return self._metadata(manifest.file_name, listed_in)
-
-    def index_entries(self, snapshot: Snapshot) -> list[IndexEntry]:
-        """The live index files of a snapshot."""
-        from ...core.metadata.manifest import decode_index_manifest
-
-        if snapshot.index_manifest is None:
-            return []
-        data = self._metadata(snapshot.index_manifest, self.file_of(snapshot))
-        return decode_index_manifest(data, snapshot.index_manifest)
-
-    def lists_of(self, snapshot: Snapshot) -> dict[str, bytes]:
-        """The manifest lists of a snapshot that may be outdated, by name; none of them if one cannot be read."""
-        names = (snapshot.base_manifest_list, snapshot.delta_manifest_list)
-        try:
-            return dict(
-                zip(names, self.parallel(lambda name: self.store.get(self.paths.manifest(name)), names), strict=True)
-            )
-        except (ObjectNotFound, LakelatchError):
-            return {}
-
-    def holding(self, held: Mapping[str, bytes]) -> Timeline:
-        """This timeline, with metadata files that were read a moment ago, so that they are not read again."""
+    def holding(self, held: KeptFiles) -> Timeline:
+        """This timeline, which reads no metadata file again that is held."""
         return Timeline(self.store, self.paths, self._executor, self.first_schema, self._schemas, held)
-
-    def _metadata(self, name: str, needed_by: str) -> bytes:
-        if name in self._held:
-            return self._held[name]
-        key = self.paths.manifest(name)
-        try:
-            return self.store.get(key)
-        except ObjectNotFound:
-            self.check_stands()
-            raise missing(key, needed_by) from None
-
-
-def _groups(manifests: Sequence[tuple[ManifestFile, bytes]]) -> list[list[tuple[ManifestFile, bytes]]]:
-    """Manifests in groups of about `DECODED_TOGETHER` entries, in order."""
-    groups: list[list[tuple[ManifestFile, bytes]]] = []
-    entries = DECODED_TOGETHER
-    for manifest, data in manifests:
-        if entries >= DECODED_TOGETHER:
-            groups.append([])
-            entries = 0
-        groups[-1].append((manifest, data))
-        entries += manifest.num_added_files + manifest.num_deleted_files
-    return groups
 
 
 def base_of(snapshot: Snapshot) -> SnapshotRef | None:

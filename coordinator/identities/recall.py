@@ -16,6 +16,7 @@ from ...backends.store import ObjectNotFound
 from ...backends.threads import forked_lock
 from ...core.errors import TableCorrupt
 from ...core.metadata.snapshot import Snapshot
+from ..history.kept_files import KeptFiles
 from ..history.timeline import Timeline
 from ..protocol.snapshot_ref import SnapshotRef
 from . import pages
@@ -40,8 +41,7 @@ class Known:
     def __init__(self) -> None:
         self._lock = forked_lock()
         self._memories: OrderedDict[SnapshotRef, Memory] = OrderedDict()
-        self._files: OrderedDict[str, bytes] = OrderedDict()
-        self._bytes = 0
+        self._files = KeptFiles(_KEPT_BYTES)
 
     def memory(self, snapshot: Snapshot) -> Memory | None:
         """The memory through a snapshot, if it was made or read before."""
@@ -71,11 +71,9 @@ class Known:
         Raises:
             TableCorrupt: it is missing.
         """
-        with self._lock:
-            data = self._files.get(name)
-            if data is not None:
-                self._files.move_to_end(name)
-                return data
+        data = self._files.get(name)
+        if data is not None:
+            return data
         key = timeline.paths.identities(name)
         try:
             data = timeline.store.get(key)
@@ -90,11 +88,7 @@ class Known:
 
     def keep_file(self, made: IdentityFile) -> None:
         """Keep a file; drops the least recently used ones."""
-        with self._lock:
-            self._bytes += len(made.data) - len(self._files.pop(made.name, b""))
-            self._files[made.name] = made.data
-            while self._bytes > _KEPT_BYTES and len(self._files) > 1:
-                self._bytes -= len(self._files.popitem(last=False)[1])
+        self._files.keep(made.name, made.data)
 
 
 @dataclass(frozen=True)

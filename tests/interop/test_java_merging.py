@@ -15,7 +15,7 @@ from interop.agreement import our_rows
 from values import Row, assert_same_rows
 
 import lakelatch as ll
-from lakelatch.coordinator.history import timeline
+from lakelatch.coordinator.history import manifests
 
 pytestmark = pytest.mark.java
 SEEDS = range(60 if NIGHTLY else 6)
@@ -53,7 +53,7 @@ def test_no_filter_brings_back_an_old_version(
     tmp_path: Path, paimon_java: Any, monkeypatch: pytest.MonkeyPatch, columns_from: int, more: dict[str, str]
 ) -> None:
     """Bounds, an index or row groups of the newest file exclude a value that an older file has for the same keys."""
-    monkeypatch.setattr(timeline, "COLUMNS_FROM", columns_from)
+    monkeypatch.setattr(manifests, "COLUMNS_FROM", columns_from)
     path = tmp_path / "t"
     options = {"bucket": "1", "write-only": "true", "file.format": "parquet", **SMALL_ROW_GROUPS, **more}
     paimon_java.create_table(path, COLUMNS, primary_keys=["id"], options=options)

@@ -75,14 +75,14 @@ EQUIVALENTS: tuple[Equivalent, ...] = (
         "the order in which manifests are read; it makes a run repeatable, and changes no result",
     ),
     Equivalent(
-        "coordinator/history/timeline.py",
-        "Timeline.entry_parts",
+        "coordinator/history/manifests.py",
+        "Manifests.entry_parts",
         "m.num_added_files + m.num_deleted_files → m.num_added_files - m.num_deleted_files",
         "which of two decoders reads the entries: both give the same",
     ),
     Equivalent(
-        "coordinator/history/timeline.py",
-        "Timeline.entry_parts",
+        "coordinator/history/manifests.py",
+        "Manifests.entry_parts",
         "sum((m.num_added_files + m.num_deleted_files for m in todo)) < COLUMNS_FROM →"
         " sum((m.num_added_files + m.num_deleted_files for m in todo)) >= COLUMNS_FROM",
         "which of two decoders reads the entries: both give the same",

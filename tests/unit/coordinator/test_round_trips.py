@@ -492,6 +492,23 @@ def read(world: World) -> str:
     return world.cost_of(lambda: table.to_arrow(where="v = 1"))
 
 
+def plan_again(world: World) -> str:
+    """What was read of the table is kept: nothing is asked but whether there is something new."""
+    world.fill(25)
+    table = world.opened()
+    table.plan()
+    return world.cost_of(table.plan)
+
+
+def plan_after_another(world: World) -> str:
+    """Only what is new is read."""
+    world.fill(25)
+    table = world.opened()
+    table.plan()
+    world.another()
+    return world.cost_of(table.plan)
+
+
 def recover(world: World) -> str:
     """A writer died right after its send."""
     world.fill(2)
@@ -676,6 +693,8 @@ EXPECTED: dict[Callable[[World], str], str] = {
         "create snapshot, 2 get EARLIEST, 2 get list, get manifest, 5 get snapshot, look at data, 2 look at manifest"
     ),
     read: "get data, 2 get list, 3 get manifest, get snapshot, list schemas, list snapshots",
+    plan_again: "list schemas, list snapshots",
+    plan_after_another: "2 get list, get manifest, get snapshot, list schemas, list snapshots",
     recover: "get EARLIEST, 2 get snapshot",
 }
 

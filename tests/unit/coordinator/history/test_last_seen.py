@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import time
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from at_each_request import Struck
 from by_hand.histories import chain, get_once, hints, new_store, put, put_lists, remove, snapshot, timeline
 
+from lakelatch.backends.memory import MemoryStore
 from lakelatch.backends.store import Capabilities
 from lakelatch.coordinator.history.last_seen import LastSeen
 from lakelatch.core.errors import LakelatchError, StoreUnavailable, TableCorrupt
@@ -44,9 +47,15 @@ def look(seen: LastSeen, store: Any) -> Snapshot | None:
 def test_a_snapshot_that_is_still_the_newest_is_read_in_one_round_trip_with_its_lists(store: Any) -> None:
     seen = LastSeen.hinted(timeline(store))
     assert requests(store) == ["get 4", "get snapshot/LATEST"]
+    assert look(seen, store) == snapshot(4)
+    assert requests(store) == ["get 4", "get base-u4", "get delta-u4", LOOK], "each once, whoever needs it"
+    assert look(seen, store) == snapshot(4)
+    assert requests(store) == ["get 4", LOOK], "another snapshot may have taken its name between the two requests"
+    seen.confirm(timeline(store))
+    assert requests(store) == ["get 4"]
     for _ in range(2):
         assert look(seen, store) == snapshot(4)
-        assert requests(store) == ["get 4", "get base-u4", "get delta-u4", LOOK], "each once, whoever needs it"
+        assert requests(store) == [LOOK]
 
 
 def test_after_a_newer_one_the_lists_wait_until_a_snapshot_has_lasted(store: Any) -> None:
@@ -59,10 +68,10 @@ def test_after_a_newer_one_the_lists_wait_until_a_snapshot_has_lasted(store: Any
     chain(store, 5)
     put_lists(store, snapshot(5))
     assert look(seen, store) == snapshot(5)
-    assert requests(store) == ["get 4", "get 5", "get base-u5", "get delta-u5", LOOK]
+    assert requests(store) == ["get 5", "get base-u5", "get delta-u5", LOOK]
     for _ in range(2):
         assert look(seen, store) == snapshot(5)
-        assert requests(store) == ["get 5", "get base-u5", "get delta-u5", LOOK]
+        assert requests(store) == [LOOK]
 
 
 def hint_of(store: Any, text: bytes | None) -> None:
@@ -100,11 +109,46 @@ def test_a_store_that_refuses_the_hint_does_not_keep_a_table_from_being_opened(s
 def test_a_snapshot_of_the_same_number_is_not_the_one_that_was_seen(store: Any) -> None:
     """The table was rolled back, and another writer committed."""
     seen = LastSeen.hinted(timeline(store))
-    other = snapshot(4, uuid="other", on="3:u3")
-    put(store, other)
-    put_lists(store, other)
-    assert look(seen, store) == other
-    assert look(seen, store) == other
+    for uuid in ("other", "third"):
+        other = snapshot(4, uuid=uuid, on="3:u3")
+        put(store, other)
+        put_lists(store, other)
+        for _ in range(3):
+            assert look(seen, store) == other
+            seen.confirm(timeline(store))
+        requests(store)
+        assert look(seen, store) == other
+        assert requests(store) == [LOOK], "and then it is one that was seen"
+
+
+def test_a_snapshot_that_takes_the_place_of_another_while_both_are_asked_for(store: Any) -> None:
+    """The listing shows the new one, the read beside it found the old one: their tag proves nothing."""
+    seen, other = LastSeen.hinted(timeline(store)), snapshot(4, uuid="other", on="3:u3")
+    listed = store.list
+
+    def replaced_first(prefix: str) -> Any:
+        while "get snapshot/snapshot-4" not in store.asked[-4:]:
+            time.sleep(0.001)
+        put(store.plain(), other)
+        put_lists(store.plain(), other)
+        return listed(prefix)
+
+    store.asked.clear()
+    store.list = replaced_first
+    found = seen.look(timeline(store))[1]
+    store.list = listed
+    seen.confirm(timeline(store))
+    assert [found, look(seen, store), look(seen, store)] == [snapshot(4), other, other]
+
+
+def test_a_store_without_tags_is_asked_for_the_snapshot_each_time(store: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    listed = MemoryStore.list
+    monkeypatch.setattr(MemoryStore, "list", lambda *args: (replace(info, tag="") for info in listed(*args)))
+    seen = LastSeen.hinted(timeline(store))
+    for _ in range(3):
+        assert look(seen, store) == snapshot(4)
+        seen.confirm(timeline(store))
+        assert "get 4" in requests(store)
 
 
 def test_a_table_that_was_rolled_back_or_emptied(store: Any) -> None:
@@ -131,13 +175,13 @@ def test_a_damaged_list_is_named_as_ever(store: Any) -> None:
         look(seen, store)
 
 
-def test_what_was_read_ahead_is_not_kept_for_the_next_read(store: Any) -> None:
-    """A file that was lost since must not be found in memory."""
-    seen = LastSeen.hinted(timeline(store))
-    assert look(seen, store) == snapshot(4)
-    remove(store, "manifest/base-u4")
-    with pytest.raises(TableCorrupt, match="base-u4"):
+def test_a_damaged_list_that_was_restored_is_read_again(store: Any) -> None:
+    seen, good = LastSeen.hinted(timeline(store)), store.plain().get("manifest/delta-u4")
+    store.plain().put("manifest/delta-u4", b"garbage")
+    with pytest.raises(LakelatchError, match="delta-u4"):
         look(seen, store)
+    store.plain().put("manifest/delta-u4", good)
+    assert look(seen, store) == snapshot(4)
 
 
 def test_a_local_table_asks_for_nothing_ahead(store: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -145,6 +189,8 @@ def test_a_local_table_asks_for_nothing_ahead(store: Any, monkeypatch: pytest.Mo
     monkeypatch.setattr(Struck, "capabilities", property(lambda _: near))
     seen = LastSeen.hinted(timeline(store))
     assert requests(store) == []
+    assert look(seen, store) == snapshot(4)
+    assert requests(store) == ["get 4", "get base-u4", "get delta-u4", LOOK]
     for _ in range(2):
         assert look(seen, store) == snapshot(4)
-        assert requests(store) == ["get 4", "get base-u4", "get delta-u4", LOOK]
+        assert requests(store) == [LOOK]

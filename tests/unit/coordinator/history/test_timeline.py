@@ -26,7 +26,7 @@ from by_hand.histories import (
 
 from lakelatch.backends.store import ObjectInfo
 from lakelatch.backends.threads import Threads
-from lakelatch.coordinator.history import timeline as timelines
+from lakelatch.coordinator.history import manifests as reading
 from lakelatch.coordinator.history.announced import expires_below
 from lakelatch.coordinator.history.rule import Evidence, Gap, the_history
 from lakelatch.coordinator.history.timeline import BASE_PROPERTY, Timeline, base_of, contiguous_runs
@@ -145,7 +145,7 @@ def test_many_entries_are_read_by_columns_and_are_the_same(store: Any, monkeypat
     read = timeline(store)
     assert read.entries(manifests) == wanted
     assert all(isinstance(part, list) for part in read.entry_parts(manifests))
-    monkeypatch.setattr(timelines, "COLUMNS_FROM", 3)
+    monkeypatch.setattr(reading, "COLUMNS_FROM", 3)
     assert read.entries(manifests) == wanted
     assert all(isinstance(part, EntryColumns) for part in read.entry_parts(manifests))
     with pytest.raises(TableCorrupt, match="manifest/lost is missing; manifest/a-list needs it"):
@@ -154,8 +154,8 @@ def test_many_entries_are_read_by_columns_and_are_the_same(store: Any, monkeypat
 
 def test_many_manifests_become_columns_in_groups(store: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Groups are decoded side by side, and come in the order of the manifests; a damaged one is named."""
-    monkeypatch.setattr(timelines, "COLUMNS_FROM", 0)
-    monkeypatch.setattr(timelines, "DECODED_TOGETHER", 4)
+    monkeypatch.setattr(reading, "COLUMNS_FROM", 0)
+    monkeypatch.setattr(reading, "DECODED_TOGETHER", 4)
     entries = {f"m-{n:02}": [entry(f"{n}-{i}", DELETE if i else ADD) for i in range(1 + n % 3)] for n in range(30)}
     for name, held in entries.items():
         put_manifest(store, name, *held)

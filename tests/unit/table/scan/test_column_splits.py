@@ -144,7 +144,7 @@ def test_a_delete_of_nothing_and_a_damaged_partition_are_found_by_the_plan() -> 
 
 def test_a_table_of_deleted_rows_is_read_without_them(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Deletion vectors keep the exact rules in charge, however many files there are."""
-    monkeypatch.setattr("lakelatch.coordinator.history.timeline.COLUMNS_FROM", 0)
+    monkeypatch.setattr("lakelatch.coordinator.history.manifests.COLUMNS_FROM", 0)
     schema = ll.Schema([("a", "INT")])
     options = {"row-tracking.enabled": "false", "deletion-vectors.enabled": "true"}
     table = ll.create_table(str(tmp_path / "t"), schema, options=options)

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import lakelatch as ll
 from lakelatch.backends.memory import MemoryStore
 from lakelatch.backends.metered import MeteredStore
-from lakelatch.coordinator.history import timeline
+from lakelatch.coordinator.history import manifests as reading
 from lakelatch.coordinator.history.timeline import Timeline
 from lakelatch.core.errors import TableCorrupt, Unsupported
 from lakelatch.core.expressions.binding import bind
@@ -45,7 +45,7 @@ EMPTY = encode_row([], [])
 @pytest.fixture(params=[0, 2048], ids=["columns", "entries"], autouse=True)
 def columns_from(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """All of it holds whether manifests are pruned as columns or entry by entry."""
-    monkeypatch.setattr(timeline, "COLUMNS_FROM", request.param)
+    monkeypatch.setattr(reading, "COLUMNS_FROM", request.param)
 
 
 def fresh_store() -> MemoryStore:
