@@ -1,17 +1,19 @@
 """Deletions that a store refuses: a legal hold, a lease, a retention policy, a permission, a link.
 
-Owns: `DeletionRefused`, `past_refusals`, and what is collected in such a block. Must not know: stores, why something is deleted.
+Owns: `DeletionRefused`, `past_refusals`, what is collected in such a block, and `raise_undone`. Must not know: stores, why
+something is deleted.
 Source: H10. Invariants: a store tries to delete every key before it says which ones it refuses. A refusal is never lost: it is
 raised where it happens, or at the end of the outermost block that goes past it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
+from typing import NoReturn
 
-from ..core.errors import StoreUnavailable
+from ..core.errors import LakelatchError, StoreUnavailable
 
 _TOLD = 5
 """How many objects an error names."""
@@ -73,3 +75,12 @@ def collect(kept: Mapping[str, str]) -> None:
         raise DeletionRefused(kept)
     if collected is not None:
         collected.update(kept)
+
+
+def raise_undone(error: Exception, undo: Callable[[], object]) -> NoReturn:
+    """Undo what was begun, and raise why it came to nothing. Where the undoing fails, that is the error's cause."""
+    try:
+        undo()
+    except LakelatchError as left:
+        raise error from left
+    raise error

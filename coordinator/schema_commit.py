@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from tenacity import RetryError, Retrying, retry_if_result, stop_after_attempt, wait_random_exponential
 
+from ..backends.refusals import raise_undone
 from ..backends.store import Created, ObjectNotFound, Store
 from ..core.errors import OutcomeUnknown, RetriesExhausted, StoreUnavailable, TableNotFound
 from ..core.metadata.layout import held_files
@@ -189,8 +190,8 @@ def _check_built_on(timeline: Timeline, newest: TableSchema, made: TableSchema) 
         return
     except (ObjectNotFound, TableNotFound):
         pass
-    timeline.store.delete_many([timeline.paths.schema(made.id)])
-    raise TableNotFound(
+    gone = TableNotFound(
         f"the table at {timeline.store.url} was dropped or renamed while its schema was changed; nothing was changed",
         next_step="open the table again, where it is now",
     )
+    raise_undone(gone, lambda: timeline.store.delete_many([timeline.paths.schema(made.id)]))

@@ -27,8 +27,9 @@ from .independence import COPIES, Independence
 from .invariants import Context, Reading, Violation, look, violations
 from .playing import Cast, Play
 from .published import Chronicle, History, identity_of
+from .refusing import left_behind
 from .scenario import Scenario
-from .simulated_store import NAP_S, Objects, Reply, Request, answer, faults_of, strike
+from .simulated_store import NAP_S, REFUSED, Objects, Reply, Request, answer, faults_of, strike
 from .stage import Stage, Told, lab_schema
 
 Choice = tuple[int, str]
@@ -181,6 +182,8 @@ class Explorer:
         for fault in faults_of(pending):
             if scenario.faults is None or fault in scenario.faults:
                 yield fault
+        if scenario.doomed is not None:
+            yield from (f"{REFUSED}{key}" for key in pending.keys if key in world.objects)
 
     def moved(self, world: World, choice: Choice) -> World:
         """The state after one choice."""
@@ -300,7 +303,8 @@ class Explorer:
             or bool(self.scenario.slow)
             or self.scenario.interferes
             or self.scenario.has("dropper"),
-            deletes=self.scenario.has("expirer", "rollback", "cleaner", "dropper", "untagger"),
+            deletes=self.scenario.doomed is not None
+            or self.scenario.has("expirer", "rollback", "cleaner", "dropper", "untagger"),
             foreign=self.scenario.has("foreign"),
             twins=self.scenario.twins,
             keyed=self.scenario.schema is not None and bool(self.scenario.schema.primary_keys),
@@ -315,6 +319,8 @@ class Explorer:
         found += [Violation("G7", text) for p in plays for text in unheld(p.told, world.objects)]
         found += [Violation("G7", text) for p in plays for text in broken_branches(p.told, world.objects)]
         found += [Violation("G2", text) for p in plays for text in broken_copies(p.told, world.objects)]
+        if ended and self.scenario.doomed is not None:
+            found += [Violation("G7", text) for text in left_behind(world.objects, self.scenario.doomed)]
         if not found and ended and world.faults == 0:
             found += self._not_landed(plays)
         return found
@@ -344,7 +350,8 @@ class Explorer:
 
     def key(self, world: World) -> bytes:
         """A state as a hash of 16 bytes: what readers can see, the requests in flight, and the state of every actor."""
-        seen = frozenset(world.objects.items()) if self.scenario.has("cleaner") else self._footprint(world.objects)
+        whole = self.scenario.doomed is not None or self.scenario.has("cleaner")
+        seen = frozenset(world.objects.items()) if whole else self._footprint(world.objects)
         # A request that is sent twice can land twice.
         flying = frozenset(Counter(world.in_flight).items()) if world.in_flight else _NOTHING
         parts = (world.actors, world.started, world.faults, world.naps, hash(world.removed), hash(world.gone))

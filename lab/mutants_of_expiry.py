@@ -5,12 +5,15 @@ Owns: `EXPIRY`. Must not know: how scenarios are explored. Source: decisions 10,
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
-from ..coordinator.maintenance import consumers, expire
+from ..backends.store import Store
+from ..coordinator.maintenance import consumers, deletion, expire
 from ..coordinator.maintenance.expired_files import Keeper
 from .expiring import consumer_while_expiring, expiring_after_a_rollback, expiring_beside_all
 from .planting import Mutant
+from .refusing import expiring_past_a_refusal
 
 
 def _nothing(*about: Any) -> None:
@@ -25,6 +28,10 @@ def _nothing_came_back(*about: Any) -> set[str]:
 def _one_look(steps: Any, *about: Any) -> Any:
     """Tags that were made since the plan are not asked."""
     return steps
+
+
+def _stops_at_a_refusal(store: Store, keys: Iterable[str]) -> None:
+    store.delete_many(keys)
 
 
 EXPIRY: tuple[Mutant, ...] = (
@@ -47,5 +54,10 @@ EXPIRY: tuple[Mutant, ...] = (
         "tags are read once",
         lambda: [(expire, "second_look", _one_look)],
         (expiring_beside_all(0),),
+    ),
+    Mutant(
+        "one refused file stops an expiry",
+        lambda: [(deletion, "delete_located", _stops_at_a_refusal)],
+        (expiring_past_a_refusal(),),
     ),
 )

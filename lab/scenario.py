@@ -33,6 +33,8 @@ class Scenario:
         by_hand: clocks stand still while snapshots expire. Otherwise an actor under way has slept for an hour meanwhile.
         slow: prefix of the labels of requests that always take an hour.
         interferes: riders that are alive are taken over, and then report an unknown outcome although nothing failed.
+        doomed: what must be gone in the end, by prefixes, together with all that nothing needs, apart from one object whose
+            deletion is refused for ever: that is then a fault of each deletion. None: no such fault.
         longest: after this many steps, the path counts as endless.
     """
 
@@ -52,6 +54,7 @@ class Scenario:
     by_hand: bool = False
     slow: tuple[str, ...] = ()
     interferes: bool = False
+    doomed: tuple[str, ...] | None = None
     longest: int = LONGEST_PATH
 
     def has(self, *kinds: str) -> bool:

@@ -11,6 +11,7 @@ from .cloning import clone_recovered, cloned_again, cloned_beside_riders
 from .consuming import consumed_while_expiring, streamed, streamed_while_restored, streamed_while_rolled_back
 from .expiring import consumer_while_expiring, expiring_after_a_rollback, expiring_beside_all
 from .followers import followed_while_expiring, followed_while_rolled_back
+from .refusing import REFUSALS
 from .scenario import Scenario
 from .scenarios_groups import (
     ASKING,
@@ -195,6 +196,7 @@ DAILY: tuple[Scenario, ...] = (
     branched_while_expiring(0),
     branched_again(0, expires=False),
     branched_again(0, expires=True, overlap=False),
+    *REFUSALS,
     cloned_beside_riders(1),
     cloned_beside_riders(1, 2),
     cloned_again(1),

@@ -29,6 +29,10 @@ Objects: TypeAlias = Mapping[str, bytes]
 
 _URL = "sim://lab/"
 OK, NOT_FOUND, EXISTS, SILENCE = 200, 404, 412, 0
+HELD = "\0held"
+"""No key of an object. What it holds is the key of the one object that the store never deletes."""
+REFUSED = "refused for ever: "
+"""The fault of a deletion, followed by the key that the store does not delete from then on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,11 +90,15 @@ def answer(objects: Objects, request: Request) -> tuple[Objects, Reply]:
             return objects, Reply(OK, objects[key]) if key in objects else Reply(NOT_FOUND)
         case "delete":
             gone = set(request.keys)
-            return {k: v for k, v in objects.items() if k not in gone}, Reply(OK)
+            held = objects.get(HELD, b"").decode()
+            left = {k: v for k, v in objects.items() if k not in gone or k == held}
+            return left, Reply(403 if held in gone and held in objects else OK)
         case "drop":
             return {k: v for k, v in objects.items() if not k.startswith(key)}, Reply(OK)
         case "list":
-            return objects, Reply(OK, tuple(sorted((k, len(v)) for k, v in objects.items() if k.startswith(key))))
+            return objects, Reply(
+                OK, tuple(sorted((k, len(v)) for k, v in objects.items() if k.startswith(key) and k != HELD))
+            )
     raise ValueError(f"no operation is called {request.operation!r}")
 
 
@@ -135,13 +143,15 @@ class Struck:
 
 
 def faults_of(request: Request) -> tuple[str, ...]:
-    """The faults that can strike a request."""
+    """The faults that can strike a request, apart from refusals of a deletion, which last."""
     hint = request.operation == "read" and request.key.rpartition("/")[2] in ("LATEST", "EARLIEST")
     return FAULTS[request.operation] + (HINT_FAULTS if hint else ())
 
 
 def strike(objects: Objects, request: Request, fault: str) -> Struck:
     """Apply a request under a fault; `""` means no fault."""
+    if fault.startswith(REFUSED):
+        return Struck(*answer({**objects, HELD: fault.removeprefix(REFUSED).encode()}, request))
     applied, reply = answer(objects, request)
     match fault:
         case "":

@@ -176,7 +176,7 @@ def _by_id(timeline: Timeline, snapshot_id: int) -> Snapshot:
     if found is not None:
         return found
     ids = timeline.snapshot_ids()
-    if 0 < snapshot_id < min(ids, default=0):
+    if 0 < snapshot_id < min(timeline.history_of(ids), default=0):
         tagged = _newest_tag(timeline, lambda snapshot: snapshot.id == snapshot_id)
         if tagged is not None:
             return tagged
@@ -218,7 +218,7 @@ def _by_time(timeline: Timeline, millis: int) -> Snapshot:
     A binary search finds a candidate. Times need not increase strictly, so the search continues through the next snapshots
     until their times are later by more than the clocks can differ.
     """
-    ids = timeline.snapshot_ids()
+    ids = timeline.history_ids()
     seen: dict[int, Snapshot | None] = {}
 
     def read(position: int) -> Snapshot | None:
@@ -262,7 +262,7 @@ def _by_watermark(timeline: Timeline, millis: int) -> Snapshot:
     it; the first snapshots of a table may have none."""
     from ..coordinator.tags.creation import list_tags
 
-    ids = timeline.snapshot_ids()
+    ids = timeline.history_ids()
     best = newest = None
     low, high = 0, len(ids)
     while low < high:

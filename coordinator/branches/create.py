@@ -13,6 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ...backends.probe import PROBED, probe
+from ...backends.refusals import raise_undone
 from ...backends.store import ObjectNotFound, Store
 from ...core.errors import InvalidArgument, TableExists, missing
 from ...core.metadata.snapshot import Snapshot, parse_snapshot
@@ -96,8 +97,9 @@ def create_branch(source: Source, name: str, around: Surroundings = MACHINE) -> 
         raise _exists(store, name)
     found = claim_of(store, name)
     if found is None or not found.same_work(claim):  # what there was of the branch is being deleted, or was
-        store.delete_many([made.schema(last[0]), *([timeline.paths.tag(kept)] if kept else [])])
-        raise _exists(store, name, found) if found is not None else _being_deleted(store, name)
+        begun = [made.schema(last[0]), *([timeline.paths.tag(kept)] if kept else [])]
+        error = _exists(store, name, found) if found is not None else _being_deleted(store, name)
+        raise_undone(error, lambda: store.delete_many(begun))
 
 
 def ensure_safe(timeline: Timeline, schema_ids: tuple[int, ...]) -> None:
@@ -193,6 +195,11 @@ def _check_source(source: Source, name: str, kept: str) -> None:
         return
     store, made = timeline.store, TablePaths(name)
     tags = [] if source.tag is None else [made.tag(source.tag)]
-    store.delete_many([made.snapshot(snapshot.id), *tags, made.tag(kept), timeline.paths.tag(kept)])
-    store.delete_many([claim_key(name)])
-    raise InvalidArgument(f"{key} has expired, or is about to", next_step="choose a later snapshot, or a tag")
+    error = InvalidArgument(f"{key} has expired, or is about to", next_step="choose a later snapshot, or a tag")
+    begun = [made.snapshot(snapshot.id), *tags, made.tag(kept), timeline.paths.tag(kept)]
+
+    def undo() -> None:
+        store.delete_many(begun)
+        store.delete_many([claim_key(name)])
+
+    raise_undone(error, undo)

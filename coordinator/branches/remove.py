@@ -108,9 +108,10 @@ def apply_deletion(timeline: Timeline, plan: BranchDeletion, around: Surrounding
             f"branch '{name}' of {store.url} is not deleted yet: jobs keep writing to it",
             next_step="stop these jobs, then run it again",
         )
+    if refused.isdisjoint((*plan.roots, *rest.roots)):
+        release_shared(store, name, held)
     if refused:  # the claim says that it is being deleted
         return plan
-    release_shared(store, name, held)
     store.delete_many([claim_key(name)])
     remove_folders(store, branch_root(name))  # one that stays would be a branch without a schema for Apache Paimon
     return plan

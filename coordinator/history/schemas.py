@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent.futures import Executor
 
+from ...backends.refusals import raise_undone
 from ...backends.store import ObjectNotFound, Store
 from ...core.errors import TableCorrupt, TableNotFound, missing
 from ...core.metadata.dropped import is_dropped
@@ -165,8 +166,8 @@ class Schemas(ParallelReads):
                 return
         except TableNotFound:
             pass
-        self.store.delete_many([self.paths.schema(schema_id)])
-        raise TableNotFound(f"the table at {self.store.url} was dropped or renamed since it was opened")
+        gone = TableNotFound(f"the table at {self.store.url} was dropped or renamed since it was opened")
+        raise_undone(gone, lambda: self.store.delete_many([self.paths.schema(schema_id)]))
 
     def _being_dropped(self) -> TableNotFound:
         return TableNotFound(

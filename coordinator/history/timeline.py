@@ -182,6 +182,15 @@ class Timeline(Manifests):
 
         return the_history(contiguous_runs(ids), evidence)
 
+    def history_ids(self) -> list[int]:
+        """The ids of the history, ascending, without what a refused deletion has left below; all ids where it is not decided."""
+        return self.history_of(self.snapshot_ids())
+
+    def history_of(self, ids: list[int]) -> list[int]:
+        """Those of all ids that are the history's."""
+        history = self.history(ids) if ids else range(0)
+        return ids if isinstance(history, Gap) else [number for number in ids if number in history]
+
     def _decided(self, ids: Sequence[int]) -> range:
         history = self.history(ids) if ids else range(0)
         if isinstance(history, Gap):

@@ -19,6 +19,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from ...backends.elsewhere import fixed_url
+from ...backends.refusals import DeletionRefused
 from ...backends.store import AlreadyThere, Created, ObjectNotFound, PutOutcome, Store, Unknown
 from ...backends.trust import check_allowed
 from ...core import options as opt
@@ -122,9 +123,16 @@ class ObjectJournal(SharedJournal):
             self.store.put(keys[-1], b"\n".join(known.lines))
             return
         # The newest object last: an older one alone would report less than was known.
-        for part in (keys[:-1], keys[-1:]):
-            if part:
-                self.store.delete_many(part)
+        try:
+            for part in (keys[:-1], keys[-1:]):
+                if part:
+                    self.store.delete_many(part)
+        except DeletionRefused:
+            if (
+                known.lines
+            ):  # the commit is told of as long as the object stays, and by then its snapshot may have expired
+                self.store.put(keys[-1], b"\n".join(known.lines))
+            raise
 
 
 def _key(commit: str, number: int) -> str:

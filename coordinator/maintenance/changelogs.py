@@ -116,10 +116,10 @@ def plan_changelogs(
     if retention is None or first is None:
         return ChangelogPlan()
     timeline = reach.timeline
-    oldest = min([first.snapshot.id, *timeline.snapshot_ids()])
+    there = {*timeline.snapshot_ids()}  # one that is half deleted, perhaps for ever, holds back its own changelog alone
     folder = timeline.paths.changelog_dir
     numbers = ((version_of(info.key[len(folder) :], "changelog"), info) for info in timeline.store.list(folder))
-    listed = {number: info for number, info in numbers if number is not None and number < oldest}
+    listed = {n: info for n, info in numbers if n is not None and n not in there and n < first.snapshot.id}
     ids = sorted(listed)
     roots = {
         root.snapshot.id: root

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...backends.elsewhere import delete_located
+from ...backends.refusals import raise_undone
 from ...backends.store import ObjectInfo, ObjectNotFound
 from ...core.errors import InvalidArgument, TableCorrupt
 from ...core.json_text import parse_json
@@ -100,12 +101,10 @@ def place_consumer(timeline: Timeline, name: str, next_snapshot: int) -> None:
     write_consumer(timeline, name, next_snapshot)
     try:
         _refuse_expired(timeline, name, next_snapshot)
-    except InvalidArgument:
+    except InvalidArgument as error:
         if before is None:
-            timeline.store.delete_many([key])
-        else:
-            write_consumer(timeline, name, before)
-        raise
+            raise_undone(error, lambda: timeline.store.delete_many([key]))
+        raise_undone(error, lambda: write_consumer(timeline, name, before))
 
 
 def _check_id(next_snapshot: int) -> None:

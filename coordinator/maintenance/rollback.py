@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
 
+from ...backends.refusals import raise_undone
 from ...backends.store import AlreadyThere, ObjectNotFound, Unknown
 from ...core.errors import InvalidArgument, LakelatchError, OutcomeUnknown, StoreUnavailable, TableCorrupt
 from ...core.html_text import ShownAsText
@@ -139,7 +140,7 @@ def protected(
         raise
     except LakelatchError as error:
         if named is None or not isinstance(error, StoreUnavailable):
-            unprotect(timeline, tags)
+            raise_undone(error, lambda: unprotect(timeline, tags))
         raise
 
 
@@ -166,9 +167,8 @@ def protect(timeline: Timeline, schema: TableSchema, plan: RollbackPlan, unique:
             if isinstance(answer, Unknown):
                 raise StoreUnavailable(f"{timeline.paths.tag(tag)} may not have been written: {answer.reason}")
         _check_there(timeline, schema, plan)
-    except Exception:
-        unprotect(timeline, made)
-        raise
+    except Exception as error:
+        raise_undone(error, lambda: unprotect(timeline, made))
     return tags
 
 

@@ -8,6 +8,7 @@ otherwise an expiry, or a deletion of the other tag, may have overlooked the new
 
 from __future__ import annotations
 
+from ...backends.refusals import raise_undone
 from ...backends.store import ObjectNotFound
 from ...core.errors import InvalidArgument, LakelatchError
 from ...core.metadata.schema import TableSchema
@@ -54,9 +55,8 @@ def create_tag(timeline: Timeline, tag: Tag, around: Surroundings = MACHINE) -> 
         return _same(timeline, tag)
     try:
         refuse_vanished(timeline, tag.snapshot, source)
-    except LakelatchError:
-        timeline.store.delete_many([key])
-        raise
+    except LakelatchError as error:
+        raise_undone(error, lambda: timeline.store.delete_many([key]))
     return tag
 
 
@@ -149,8 +149,7 @@ def rename_tag(timeline: Timeline, name: str, new_name: str, around: Surrounding
         )
     try:
         refuse_vanished(timeline, tag.snapshot, old_key)
-    except LakelatchError:
-        timeline.store.delete_many([new_key])
-        raise
+    except LakelatchError as error:
+        raise_undone(error, lambda: timeline.store.delete_many([new_key]))
     timeline.store.delete_many([old_key])
     return tag

@@ -85,7 +85,7 @@ def window_of(
 
 def _after(timeline: Timeline, start: int, last: int) -> Window:
     """The snapshots from `start` + 1 to `last`; for those that have expired, their copies among the changelogs."""
-    first = next((i for i in timeline.snapshot_ids() if i > 0), last)
+    first = next((i for i in timeline.history_ids() if i > 0), last)
     kept = range(first, first)
     if start < first - 1:
         kept = _kept_below(timeline, first)

@@ -77,7 +77,7 @@ def _tag(timeline: Timeline, name: str) -> dict[str, Snapshot]:
 def _earliest(timeline: Timeline, full: bool) -> Position:
     if not full:
         return before(timeline, oldest_told(timeline))
-    for snapshot_id in timeline.snapshot_ids():
+    for snapshot_id in timeline.history_ids():
         found = timeline.find(snapshot_id)
         if found is not None:
             return Position.of(found, whole=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from ...backends.refusals import raise_undone
 from ...coordinator.surroundings import MACHINE
 from ...core import arguments
 from ...core.errors import InvalidArgument, LakelatchError, OutcomeUnknown
@@ -108,9 +109,8 @@ class Upkeep(OpenTable):
             self.committer.commit(request)
         except OutcomeUnknown:
             raise
-        except LakelatchError:
-            timeline.store.delete_many([key])
-            raise
+        except LakelatchError as error:
+            raise_undone(error, lambda: timeline.store.delete_many([key]))
         return found
 
     def _has_landed(self, commit_user: str | None, identifier: int | None) -> bool:

@@ -295,8 +295,9 @@ def test_an_interrupted_refusal_leaves_the_claim_to_the_end(store: Refusing) -> 
     """What is left can still be explained, and deleted."""
     store.plain().put("snapshot/EARLIEST", b"3")
     store.plans["delete branch/branch-b/snapshot/snapshot-2"] = raising(StoreUnavailable("503"))
-    with pytest.raises(StoreUnavailable):
+    with pytest.raises(InvalidArgument, match="has expired, or is about to") as raised:
         made(store, HISTORY[1])
+    assert isinstance(raised.value.__cause__, StoreUnavailable)
     assert files(store) == ["lakelatch/origin", "snapshot/snapshot-2", f"tag/tag-branch-2-{MAKER[:8]}"]
 
 

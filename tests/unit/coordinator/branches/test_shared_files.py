@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import itertools
+from typing import Any
 
 import pyarrow as pa
 import pytest
 
 import lakelatch as ll
+from lakelatch.backends.refusals import DeletionRefused
 from lakelatch.coordinator.branches.claim import claim_key, claim_of
 from lakelatch.table.table import Table
 
@@ -89,6 +91,24 @@ def test_a_branch_that_cannot_be_made_leaves_no_tag(table: Table) -> None:
     table.store.put("snapshot/EARLIEST", b"2")
     with pytest.raises(ll.InvalidArgument, match="has expired, or is about to"):
         table.create_branch("b", snapshot=1)
+    assert kept(table) == []
+    assert claim_of(table.store, "b") is None
+
+
+def test_a_refusal_to_undo_a_branch_does_not_hide_why_it_cannot_be_made(
+    table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table.store.put("snapshot/EARLIEST", b"2")
+    with monkeypatch.context() as patched:
+
+        def refuses(keys: Any) -> None:
+            raise DeletionRefused(dict.fromkeys(keys, "a legal hold"))
+
+        patched.setattr(table.store, "delete_many", refuses)
+        with pytest.raises(ll.InvalidArgument, match="has expired, or is about to") as raised:
+            table.create_branch("b", snapshot=1)
+        assert isinstance(raised.value.__cause__, DeletionRefused)
+    table.delete_branch("b")
     assert kept(table) == []
     assert claim_of(table.store, "b") is None
 

@@ -10,10 +10,12 @@ from typing import Any
 
 import pytest
 from fragile import ROWS, Died, Fragile, die, names, only, opened, recovered, snapshots
+from histories import expire as expire_all
 
 import lakelatch as ll
 from lakelatch.backends.memory import MemoryStore
 from lakelatch.backends.metered import MeteredStore, StoreRequest
+from lakelatch.backends.refusals import DeletionRefused
 from lakelatch.backends.store import AlreadyThere, Created, PutOutcome, Unknown
 from lakelatch.coordinator.journal.file_journal import FileJournal
 from lakelatch.coordinator.journal.lines import BoundJournal, Entry, line_of, read_journal
@@ -39,6 +41,37 @@ def test_a_journal_beside_the_table_costs_one_round_trip_and_stays_while_it_matt
     assert [len(s) for s in seen] == [1]
     assert names(store, FOLDER) == []
     assert receipt.requests == 7, "the journal's own are not the commit's"
+
+
+@pytest.mark.parametrize("beaten", [False, True])
+def test_an_object_whose_deletion_is_refused_tells_how_its_commit_ended(store: Fragile, beaten: bool) -> None:
+    """Also when its snapshot has expired, which else would have to tell."""
+    table, other = opened(store, "object"), opened(store)
+    other.append(ROWS)
+    if beaten:
+        store.before["create snapshot/snapshot-2"] = lambda: other.append(ROWS) and None
+    delete = store.delete_many
+
+    def refuses(keys: Any) -> None:
+        asked = list(keys)
+        held = {key: "a legal hold" for key in asked if key.startswith(FOLDER)}
+        delete([key for key in asked if key not in held])
+        if held:
+            raise DeletionRefused(held)
+
+    store.delete_many = refuses  # type: ignore[method-assign]
+    receipt = table.append(ROWS)
+    table.committer.settle()
+    for _ in range(3):
+        other.append(ROWS)
+    expire_all(store)
+    assert snapshots(store) == [receipt.snapshot_id + 3]
+    found = only(recovered(lambda: ObjectJournal(store), store))
+    assert (found.outcome, found.snapshot_id) == ("landed", receipt.snapshot_id)
+    assert names(store, FOLDER) != []
+    store.delete_many = delete  # type: ignore[method-assign]
+    assert only(recovered(lambda: ObjectJournal(store), store)).outcome == "landed"
+    assert names(store, FOLDER) == []
 
 
 def test_a_journal_that_cannot_be_written_stops_a_commit_before_it_is_sent(store: Fragile, tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -12,6 +12,7 @@ from figures import NIGHTLY
 
 import lakelatch as ll
 from lakelatch.backends.memory import MemoryStore
+from lakelatch.backends.refusals import DeletionRefused
 from lakelatch.backends.store import ObjectInfo
 from lakelatch.coordinator.maintenance.expire import ExpiryPlan, expire, plan_expiry
 from lakelatch.coordinator.maintenance.orphans import plan_orphans
@@ -106,6 +107,37 @@ def test_a_changelog_that_expires_leaves_nothing_over(kind: str) -> None:
         assert again.verify("all", data=True) == []
     unneeded = plan_orphans(again.timeline, again.schema, NEVER_MS).files
     assert unneeded == ()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_snapshot_whose_deletion_is_refused_holds_back_its_own_changelog_alone(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table, held, delete = lived(kind), "snapshot/snapshot-1", MemoryStore.delete_many
+
+    def refuses(store: MemoryStore, keys: Iterable[str]) -> None:
+        asked = list(keys)
+        delete(store, [key for key in asked if key != held])
+        if held in asked:
+            raise DeletionRefused({held: "a legal hold"})
+
+    ids = table.timeline.snapshot_ids()
+    wanted = told(table, ids[-4], ids[-1])
+    with monkeypatch.context() as patched:
+        patched.setattr(MemoryStore, "delete_many", refuses)
+        with pytest.raises(DeletionRefused):
+            run(table, keep=1)
+        assert table.timeline.changelog_ids() == ids[:-1]
+        keep_changelogs(table, 4)
+        with pytest.raises(DeletionRefused):
+            run(table, keep=1)
+        assert table.timeline.changelog_ids() == [1, *ids[-4:-1]]
+        assert told(table, ids[-4], ids[-1]) == wanted
+    run(table, keep=1)
+    assert table.timeline.changelog_ids() == ids[-4:-1] and table.timeline.snapshot_ids() == ids[-1:]
+    assert told(table, ids[-4], ids[-1]) == wanted
+    again = Table(table.store, table.timeline.latest_schema())
+    assert plan_orphans(again.timeline, again.schema, NEVER_MS).files == ()
 
 
 @pytest.mark.parametrize("kind", ["keys without changelog files", "changelog of the input"])

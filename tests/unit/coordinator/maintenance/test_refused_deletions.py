@@ -25,6 +25,7 @@ from lakelatch.backends.local import LocalStore
 from lakelatch.backends.memory import MemoryStore
 from lakelatch.backends.metered import MeteredStore
 from lakelatch.backends.refusals import DeletionRefused, past_refusals
+from lakelatch.coordinator.branches.claim import claim_key
 from lakelatch.coordinator.history.timeline import Timeline
 from lakelatch.coordinator.maintenance import automatic, orphans
 from lakelatch.coordinator.maintenance.automatic import AfterCommit
@@ -329,3 +330,20 @@ def test_a_store_that_deletes_nothing_tells_its_time() -> None:
         assert orphans.store_clock_ms(store, "u") > 0
     store.held, store.place, store.asked = set(), 0, {}
     assert orphans.store_clock_ms(store, "u") > 0
+
+
+def test_a_held_schema_of_a_branch_keeps_no_file_of_it() -> None:
+    """The branch is being deleted, and what other branches kept for it goes, so that its files can be cleaned."""
+    table, store = made()
+    expired(table)
+    table.create_branch("twin", snapshot=4)
+    shared = [info.key for info in store.list("tag/") if "tag-branch-4-" in info.key]
+    store.held = {"branch/branch-twin/schema/schema-0"}
+    with pytest.raises(DeletionRefused):
+        table.delete_branch("twin")
+    there = {info.key for info in store.list("")}
+    assert shared and there.isdisjoint(shared)
+    assert {key for key in there if key.startswith("branch/branch-twin/")} == store.held | {claim_key("twin")}
+    store.held = set()
+    table.delete_branch("twin")
+    assert list(store.list("branch/branch-twin/")) == []

@@ -173,6 +173,7 @@ def test_changes_of_a_few_snapshots_take_few_requests() -> None:
     table = new_table(partition_keys=[])
     for i in range(12):
         table.append(batch((1, float(i), "s")))
+    table.committer.settle()
     table.store.reset()
     assert table.changes(10, 12).read_all().num_rows == 2
     asked = table.store.snapshot().by_operation
