@@ -18,7 +18,7 @@ _OF_FILES = frozenset(
     {
         "blocksize", "connection_timeout", "default_cache_type", "default_fill_cache",
         "max_concurrency", "read_timeout", "skip_instance_cache", "socket_timeout", "timeout", "use_listings_cache",
-        "assume_container_exists", "allow_unsafe", "request_timeout", "transport",
+        "assume_container_exists", "allow_unsafe", "operation_timeout", "request_timeout", "transport",
     }
 )  # fmt: skip
 """Options that concern adlfs's files and caches, or lakelatch alone: no request depends on them."""

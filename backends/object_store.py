@@ -32,7 +32,7 @@ from .answers import (
     sentence,
 )
 from .carrier import ChoosesTransport
-from .deadline import left_s
+from .deadline import OPERATION_SECONDS, left_s, operation_told
 from .files import RangeInput, checked_range
 from .keys import join, key_defect, safe_key, safe_prefix
 from .object_folders import ObjectFolders
@@ -47,7 +47,7 @@ from .upload import BufferedOutput, Multipart
 
 T = TypeVar("T")
 
-OWN_OPTIONS = frozenset({"allow_unsafe", "request_timeout", "transport"})
+OWN_OPTIONS = frozenset({"allow_unsafe", "operation_timeout", "request_timeout", "transport"})
 """Storage options that lakelatch uses itself. The others are passed to the client."""
 
 FIXED_OPTIONS = frozenset({"skip_instance_cache", "use_listings_cache"})
@@ -79,9 +79,9 @@ class FsspecStore(ChoosesTransport, ObjectFolders, ABC):
 
     Args:
         url: the root, without credentials.
-        storage_options: fsspec's options for this store, and `request_timeout` (seconds), `allow_unsafe` and `transport`:
-            `auto` (obstore carries the requests if it is installed and can express the options, else fsspec), `obstore` or
-            `fsspec`.
+        storage_options: fsspec's options for this store, and `request_timeout` and `operation_timeout` (seconds), `allow_unsafe`
+            and `transport`: `auto` (obstore carries the requests if it is installed and can express the options, else fsspec),
+            `obstore` or `fsspec`.
         patience: deadlines and repeats. `request_timeout` overrides its deadline.
 
     A store can be pickled to another process or machine. The child of a fork makes its own connections.
@@ -97,6 +97,7 @@ class FsspecStore(ChoosesTransport, ObjectFolders, ABC):
         patience = patience or Patience(busy_seconds=BUSY_SECONDS)
         deadline = given.seconds("request_timeout", patience.deadline_seconds)
         self._patience = replace(patience, deadline_seconds=deadline)
+        self.operation_seconds = given.seconds("operation_timeout", OPERATION_SECONDS)
         self._url = url
         self._given = given
         self._options = given.without(*OWN_OPTIONS)
@@ -428,7 +429,8 @@ class FsspecStore(ChoosesTransport, ObjectFolders, ABC):
         cause = error if self._given.redact(text) == text else None
         if answer is Answer.NO_CONDITION and action == "create":
             raise UnsafeBackend(message) from cause
-        raise StoreUnavailable(message, next_step=NEXT_STEPS.get(answer)) from cause
+        late, step = operation_told() if answer in REPEATABLE else "", NEXT_STEPS.get(answer)
+        raise StoreUnavailable(message, next_step=f"{step}; {late}" if late else step) from cause
 
 
 async def _alive(call: Callable[..., Awaitable[T]], *args: Any) -> T:

@@ -22,7 +22,7 @@ _OF_FILES = frozenset(
     {
         "default_block_size", "default_cache_type", "default_fill_cache",
         "fixed_upload_size", "max_concurrency", "skip_instance_cache", "use_listings_cache",
-        "allow_unsafe", "request_timeout", "transport",
+        "allow_unsafe", "operation_timeout", "request_timeout", "transport",
     }
 )  # fmt: skip
 """Options that concern s3fs's files and caches, or lakelatch alone: no request depends on them."""

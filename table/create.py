@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
+from ..backends.deadline import operation
 from ..core import options as opt
 from ..core.arguments import listed, mapping, names
 from ..core.errors import InvalidArgument, LakelatchError, StoreUnavailable, TableExists, TableNotFound, Unsupported
@@ -195,7 +196,8 @@ def _open(store: Store, branch: str, journal: str | Journal | None) -> Table:
     timeline = Timeline(store, TablePaths(branch))
     if branch != DEFAULT_BRANCH and not timeline.schema_ids():
         raise InvalidArgument(f"{store.url} has no branch {branch!r}")
-    (schema, first_schema), seen = timeline.both(timeline.opened, lambda: LastSeen.hinted(timeline))
+    with operation(store, "opening a table"):
+        (schema, first_schema), seen = timeline.both(timeline.opened, lambda: LastSeen.hinted(timeline))
     return Table(store, schema, branch=branch, journal=journal, first_schema=first_schema, last_seen=seen)
 
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from ..backends.deadline import timed
 from ..core import arguments
 from ..core import options as opt
 from ..core.errors import InvalidArgument
@@ -88,6 +89,7 @@ class OpenTable:
         """Columns, keys and options; `schema.fields` are the columns."""
         return self._schema
 
+    @timed("a look for the newest schema")
     def refresh(self) -> Self:
         """Use the newest schema from now on, whoever made it. Returns this table.
 
@@ -112,6 +114,7 @@ class OpenTable:
         if newest.id > self._schema.id:
             self._show(newest)
 
+    @timed("a look for the newest snapshot")
     def _seen(self) -> tuple[Timeline, Snapshot | None, TableSchema]:
         """What a read works on: the snapshot and the newest schema, looked for at the same time."""
         timeline, schema = self.timeline, self._schema
@@ -123,6 +126,7 @@ class OpenTable:
         self._follow(schema)
         return timeline, snapshot, schema
 
+    @timed("a look for the newest snapshot")
     def snapshot(self) -> Snapshot | None:
         """The snapshot that a read would see now; None for a table without one."""
         return self.pinned if self.pinned is not None else self.timeline.latest()

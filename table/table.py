@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from ..backends.deadline import timed
 from ..core import arguments
 from ..core.errors import InvalidArgument
 from ..core.html_text import facts, grid
@@ -80,10 +81,12 @@ class Table(
         """The table's options, as text."""
         return dict(self._schema.option_texts)
 
+    @timed("a listing of schemas")
     def schemas(self) -> list[TableSchema]:
         """Every schema that the table ever had, oldest first."""
         return [self.timeline.schema(i) for i in self.timeline.schema_ids()]
 
+    @timed("a listing of snapshots")
     def snapshots(self) -> list[Snapshot]:
         """Every snapshot that has not expired, oldest first."""
         found = self.timeline.parallel(self.timeline.find, self.timeline.snapshot_ids())
@@ -108,6 +111,7 @@ class Table(
 
         return live(timeline.entries(timeline.manifests(snapshot))) if snapshot is not None else []
 
+    @timed("a listing of files")
     def files(self, partition: Mapping[str, Any] | str | None = None) -> pa.Table:
         """One row per live data file: partition, bucket, path, rows, bytes, level, schema, sequence numbers.
 
@@ -151,6 +155,7 @@ class Table(
 
     # --------------------------------------------------------------------------------------------------- time travel
 
+    @timed("a look at an earlier state")
     def at(
         self,
         *,
@@ -173,6 +178,7 @@ class Table(
         found = snapshot_at(self.timeline, snapshot=snapshot, tag=tag, timestamp=timestamp, watermark=watermark)
         return Table(self.store, schema_at(self.timeline, found, self._schema), branch=self._branch, pinned=found)
 
+    @timed("opening a branch")
     def branch(self, name: str) -> Table:
         """A branch of this table."""
         from ..coordinator.history.timeline import Timeline
@@ -196,6 +202,7 @@ class Table(
         """
         return self._planned(where, columns)[0]
 
+    @timed("a plan")
     def _planned(self, where: Where, columns: Any) -> tuple[ScanPlan, Timeline, TableSchema, list[str] | None]:
         """A plan, the timeline and schema that it was made with, and the names of the columns."""
         from .scan.plan import plan_scan

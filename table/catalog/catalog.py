@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from ...backends.deadline import timed
 from ...backends.folders import folders, remove_folders
 from ...backends.registry import open_store
 from ...backends.storage_options import StorageOptions
@@ -74,11 +75,13 @@ class Catalog:
 
     # -------------------------------------------------------------------------------------------------------- listing
 
+    @timed("a listing of databases", lambda self: self._store)
     def databases(self) -> list[str]:
         """The names of the databases, ascending."""
         names = (name[: -len(DATABASE_SUFFIX)] for name in folders(self._store, "") if name.endswith(DATABASE_SUFFIX))
         return [name for name in names if defect(name) is None]
 
+    @timed("a listing of tables", lambda self: self._store)
     def tables(self, database: str) -> list[str]:
         """The names of the tables of a database, ascending. Folders that hold no table, and object tables, are left out.
 

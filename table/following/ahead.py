@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ...backends.deadline import timed
 from ...coordinator.history.announced import expires_below
 from ...coordinator.history.timeline import Timeline, base_of
 from ...core.errors import InvalidArgument, TableCorrupt
@@ -26,6 +27,7 @@ MOST_SNAPSHOTS = 64
 """So many snapshots are looked up at a time, so that a reader far behind needs little memory."""
 
 
+@timed("a look at new snapshots", lambda timeline: timeline.store)
 def window_after(
     timeline: Timeline, position: Position, newest: Snapshot | None, mode: Mode = "auto", most: int = MOST_SNAPSHOTS
 ) -> Window:

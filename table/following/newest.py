@@ -8,6 +8,7 @@ is not as it was is looked at in full. That nothing came for long is, too, as a 
 
 from __future__ import annotations
 
+from ...backends.deadline import timed
 from ...coordinator.history.timeline import Timeline, ref_of
 from ...coordinator.surroundings import MACHINE
 from ...core.metadata.snapshot import Snapshot
@@ -35,6 +36,7 @@ class Newest:
         self._asked_s = MACHINE.monotonic_s()
         self.snapshot = snapshot
 
+    @timed("a look for new snapshots", lambda self: self._timeline.store)
     def glance(self) -> Snapshot | None:
         """The newest snapshot now, if the history only grows. Errors as for `look`."""
         held = self.snapshot
@@ -56,6 +58,7 @@ class Newest:
         hinted = stale or self._glances % HINTED == HINTED - 1
         return not hinted or (self._timeline.hint("LATEST") or 0) <= held.id
 
+    @timed("a look for new snapshots", lambda self: self._timeline.store)
     def look(self, beyond: int = 2) -> Snapshot | None:
         """The newest snapshot now. `beyond` and errors as for `Timeline.look`."""
         self._glances, self._asked_s = 1, MACHINE.monotonic_s()

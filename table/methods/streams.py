@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
+from ...backends.deadline import timed
 from ...core import arguments
 from ...core.errors import InvalidArgument
 from ..opened import OpenTable
@@ -33,6 +34,7 @@ def watched_timeline(table: OpenTable) -> Timeline:
 class Streams(OpenTable):
     """The methods of `Table` for streams."""
 
+    @timed("the beginning of following")
     def follow(
         self,
         start: Start = "latest",

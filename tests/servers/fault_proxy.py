@@ -92,6 +92,7 @@ class FaultProxy:
         dialect: the format of error answers: `s3`, `gcs` or `azure`.
         tokens: if given, a request in which none of these texts stands (in a header, or in the URL) is refused as one with
             credentials that have ended. `/token/<text>` hands one out, as the server does that a service account's file names.
+        storms: if given, every request is refused with a status for so many seconds, again after so many: (5, 40, 503).
 
     Example:
         with s3_server() as s3, FaultProxy(s3.endpoint_url, drop_put_answers=0.1, latency_ms=20, seed=7) as proxy:
@@ -110,6 +111,7 @@ class FaultProxy:
         seed: int = 0,
         dialect: str = "s3",
         tokens: list[str] | None = None,
+        storms: tuple[float, float, int] | None = None,
     ) -> None:
         self._settings: dict[str, Any] = {
             "upstream": upstream_url,
@@ -120,6 +122,7 @@ class FaultProxy:
             "seed": seed,
             "dialect": dialect,
             "tokens": tokens,
+            "storms": storms,
         }
         self._lock = threading.Lock()
         self._child: subprocess.Popen[str] | None = None

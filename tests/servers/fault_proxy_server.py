@@ -70,6 +70,7 @@ def wire(message: Message, *, drop: tuple[str, ...], add: tuple[tuple[str, str],
 
 
 BUSY = {"s3": (503, "SlowDown"), "gcs": (503, "backendError"), "azure": (503, "ServerBusy")}
+BUSY_AS_429 = {"s3": "TooManyRequests", "gcs": "rateLimitExceeded", "azure": "TooManyRequests"}
 STRANGER = {"s3": (400, "ExpiredToken"), "gcs": (401, "authError"), "azure": (403, "AuthenticationFailed")}
 CONFLICT = {"s3": (409, "ConditionalRequestConflict"), "gcs": (409, "conflict"), "azure": (409, "PendingCopyOperation")}
 
@@ -147,6 +148,10 @@ class Proxy:
             plan["times"] -= 1
             return plan["fault"], plan
         self.seen[method, path] += 1
+        if (storms := self.settings["storms"]) is not None:
+            seconds, every, status = storms
+            if time.monotonic() % every < seconds:
+                return "storm", {"status": status}
         if not is_write(method, path):
             return "", {}
         text = f"{self.settings['seed']}|{method}|{path}|{self.seen[method, path]}"
@@ -232,6 +237,10 @@ class Proxy:
         match entry["fault"]:
             case "drop_request":
                 return None
+            case "storm":
+                _, code = BUSY[dialect]
+                told = refusal(dialect, plan["status"], code if plan["status"] == 503 else BUSY_AS_429[dialect])
+                return told if entry["method"] != "HEAD" else told.partition(b"\r\n\r\n")[0] + b"\r\n\r\n"
             case "throttle":
                 return refusal(dialect, *BUSY[dialect])
             case "conflict":

@@ -482,7 +482,14 @@ def test_known_options_are_those_of_the_client_and_of_lakelatch() -> None:
     class Client:
         def __init__(self, token: str, loop: object, asynchronous: bool, session: object, **kwargs: object) -> None: ...
 
-    ours = {"allow_unsafe", "request_timeout", "skip_instance_cache", "transport", "use_listings_cache"}
+    ours = {
+        "allow_unsafe",
+        "operation_timeout",
+        "request_timeout",
+        "skip_instance_cache",
+        "transport",
+        "use_listings_cache",
+    }
     assert known_options(Client) == {"token", *ours}
 
 
@@ -492,7 +499,9 @@ def test_an_unsafe_store_needs_the_option() -> None:
 
 
 def test_options_of_lakelatch_do_not_reach_the_client() -> None:
-    store = PlannedStore("planned://lake/table", {"run": "1", "allow_unsafe": True, "request_timeout": 1.0})
+    store = PlannedStore(
+        "planned://lake/table", {"run": "1", "allow_unsafe": True, "request_timeout": 1.0, "operation_timeout": 9}
+    )
     assert dict(store._options) == {"run": "1"}
     with pytest.raises(InvalidArgument):
         PlannedStore("planned://lake/table", {"other": "1"})
