@@ -67,7 +67,7 @@ def wait_until_met(jobs: list[OfRenewed], refused: list[int], until_s: float) ->
 @pytest.mark.parametrize(
     ("seconds", "every_s", "pause_s", "writers"),
     [
-        pytest.param(4.0, 1.0, 0.02, 2, id="seconds"),
+        pytest.param(6.0, 2.0, 0.02, 2, id="seconds"),
         pytest.param(1800.0, 120.0, 1.0, 4, id="half an hour", marks=[pytest.mark.slow, pytest.mark.timeout(2700)]),
     ],
 )
