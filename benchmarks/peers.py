@@ -1,4 +1,5 @@
-"""The libraries that commits are measured beside, each behind the same two calls: `create()` and `append(rows)`.
+"""The libraries that commits are measured beside, each behind the same calls: `create()`, `append(rows)`, and
+`read()`, which opens the table anew.
 
 Every peer starts warm (the table is open, connections are up) and appends small tables; what they send is counted at the
 server by the proxy, so none of them is asked for its own figures.
@@ -35,6 +36,9 @@ class Lakelatch:
     def append(self, rows: pa.Table) -> ll.Receipt:
         return self.table.append(rows)
 
+    def read(self) -> int:
+        return int(ll.open_table(self._url, storage_options=self._options).to_arrow().num_rows)
+
     def settle(self) -> None:
         """Wait for what happens after the receipt."""
         self.table.committer.settle()
@@ -64,6 +68,11 @@ class DeltaRs:
         from deltalake import write_deltalake
 
         write_deltalake(self.table, rows, mode="append")
+
+    def read(self) -> int:
+        from deltalake import DeltaTable
+
+        return int(DeltaTable(self._url, storage_options=self._options).to_pyarrow_table().num_rows)
 
     def settle(self) -> None:
         return
@@ -100,14 +109,18 @@ class Pypaimon:
     def append(self, rows: pa.Table) -> None:
         self._ask({"do": "append", "rows": rows.to_pydict()})
 
-    def _ask(self, message: dict[str, Any]) -> None:
+    def read(self) -> int:
+        return int(self._ask({"do": "read"})["rows"])
+
+    def _ask(self, message: dict[str, Any]) -> dict[str, Any]:
         assert self._child.stdin is not None
         assert self._child.stdout is not None
         self._child.stdin.write(json.dumps(message) + "\n")
         self._child.stdin.flush()
-        answer = json.loads(self._child.stdout.readline() or '{"error": "pypaimon died"}')
+        answer: dict[str, Any] = json.loads(self._child.stdout.readline() or '{"error": "pypaimon died"}')
         if "error" in answer:
             raise RuntimeError(answer["error"])
+        return answer
 
     def settle(self) -> None:
         return

@@ -71,6 +71,11 @@ BENCHMARKS = (
         "--commits 2 --long-commits 3", "",
     ),
     Benchmark(
+        "store_requests", "What is sent to S3, and what it costs",
+        "Beside delta-rs and pypaimon, at the list price of a request. An idle follower should send at most 66 a minute.",
+        "--seconds 20", "--seconds 60 --spark",
+    ),
+    Benchmark(
         "transport", "One request", "obstore without lakelatch is the limit.", "--requests 30", "--requests 200"
     ),
     Benchmark(
