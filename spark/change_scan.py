@@ -23,7 +23,7 @@ from ..table.changelog.steps import ChangeStep
 from ..table.changelog.window import window_of
 from ..table.create import open_table
 from ..table.table import Table
-from .session import has_time_type, parallelism
+from .session import checked_url, has_time_type, parallelism
 from .shipping import shipped
 from .tasks import SPLIT_SCHEMA
 from .types import arrow_field_for_spark, batch_for_spark, spark_schema
@@ -69,7 +69,7 @@ def changes(
     Example:
         ``lakelatch.spark.changes(spark, "s3://lake/flights", start=3, end=7).where("_row_kind = '+I'").show()``
     """
-    table = open_table(url, branch=branch, storage_options=storage_options)
+    table = open_table(checked_url(spark, url), branch=branch, storage_options=storage_options)
     predicate = bound_in(session_zone(spark), where, table.schema)
     names = None if columns is None else list(columns)
     steps, reader = planned(table, start, end, names, predicate, overwrites, mode)

@@ -31,7 +31,7 @@ from ..core.typed import Array
 from ..table.create import open_table
 from ..table.methods.cleaning import orphans_until
 from ..table.methods.maintenance import Moment
-from .session import parallelism
+from .session import checked_url, parallelism
 from .shipping import check_workers, shipped
 from .write_job import raised_again
 
@@ -73,7 +73,7 @@ def clean(
     Example:
         ``print(lakelatch.spark.clean(spark, "s3://lake/flights"))``
     """
-    table = open_table(url, storage_options=storage_options)
+    table = open_table(checked_url(spark, url), storage_options=storage_options)
     schema, store = table.timeline.latest_schema(), table.store
     now_ms = MACHINE.wall_ms if dry_run else store_clock_ms(store, MACHINE.new_uuid().hex)
     until_ms = orphans_until(now_ms, older_than)

@@ -24,7 +24,7 @@ from ..table.compaction.run import AnyRewriter, Compaction, Rewrite, rewriter_of
 from ..table.create import open_table
 from ..table.scan.split import Split
 from .scan import packed
-from .session import parallelism
+from .session import checked_url, parallelism
 from .tasks import SPLIT_SCHEMA, RewriteTask
 from .write_job import run_job
 from .zones import bound_in, session_zone
@@ -66,7 +66,7 @@ def compact(
     Example:
         ``print(lakelatch.spark.compact(spark, "s3://lake/flights", "month = 1"))``
     """
-    table = open_table(url, branch=branch, storage_options=storage_options)
+    table = open_table(checked_url(spark, url), branch=branch, storage_options=storage_options)
     where = bound_in(session_zone(spark), where, table.schema)
     plan = plan_compaction(table.timeline, table.schema, where, target_size, min_files, full)
     if dry_run or not plan.groups:

@@ -34,6 +34,7 @@ from .column_text import Condition, as_text, as_texts
 from .compaction import compact
 from .row_job import changed_by
 from .scan import read
+from .session import checked_url
 from .source_options import SourceOptions
 from .zones import bound_in, session_zone
 
@@ -72,7 +73,7 @@ class LakeTable:
         Raises:
             TableNotFound: there is none.
         """
-        return LakeTable(spark, open_table(url, storage_options=storage_options), storage_options)
+        return LakeTable(spark, open_table(checked_url(spark, url), storage_options=storage_options), storage_options)
 
     @staticmethod
     def forName(spark: Any, name: str) -> LakeTable:  # noqa: N802
@@ -93,7 +94,7 @@ class LakeTable:
     @staticmethod
     def isLakeTable(spark: Any, url: str, storage_options: Mapping[str, Any] | None = None) -> bool:  # noqa: N802
         """Is there a table at a URL?"""
-        return is_table(url, storage_options=storage_options)
+        return is_table(checked_url(spark, url), storage_options=storage_options)
 
     def alias(self, name: str) -> LakeTable:
         """The table under another name, for conditions and values. `t` and `target` mean it too."""

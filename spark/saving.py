@@ -16,7 +16,7 @@ from ..core.errors import InvalidArgument, Unsupported
 from ..core.paths import DEFAULT_BRANCH
 from ..table.create import is_table
 from .catalog import NAME, catalog_table
-from .session import overwrite_mode
+from .session import checked_url, overwrite_mode
 from .source_options import STORAGE_PREFIX, SourceOptions
 from .statements import Statements, absolute
 from .write_job import carry_out
@@ -76,14 +76,14 @@ def _save(writer: Any, statements: Statements, name: str) -> bool:
     if asked.source.lower() != NAME:
         return False
     session = writer._spark
+    url = asked.options.pop("path", None)
+    url = absolute(checked_url(session, url)) if url is not None else None
     exists = session.catalog.tableExists(name)
     if exists and asked.mode == "ignore":
         return True
     found = catalog_table(statements.sparks, name) if exists else None
     if exists and (found is None or asked.mode == "error"):
         return False
-    url = asked.options.pop("path", None)
-    url = absolute(url) if url is not None else None
     if found is not None and url not in (None, found.url.removeprefix("file:"), found.url):
         raise InvalidArgument(f"{name} is at {found.url}, not at {url}", next_step="leave option 'path' out")
     if found is not None:

@@ -39,7 +39,7 @@ from .hadoop import hadoop_options
 from .native import paths_without_job, scan_files
 from .predicate import Untranslatable, column_of, to_column
 from .read_marks import Mark, mark_of, with_mark
-from .session import FILE_SYSTEMS, has_time_type, is_connect, parallelism, setting, tells_case
+from .session import FILE_SYSTEMS, checked_url, has_time_type, is_connect, parallelism, setting, tells_case
 from .shipping import shipped
 from .system import system_frame
 from .tasks import NO_COLUMN, SPLIT_SCHEMA, ReadTask
@@ -101,7 +101,7 @@ def read(
     Example:
         ``lakelatch.spark.read(spark, "s3://lake/flights", columns=["carrier"], where="month = 1").show()``
     """
-    opened = table = open_table(url, branch=branch, storage_options=storage_options)
+    opened = table = open_table(checked_url(spark, url), branch=branch, storage_options=storage_options)
     zone = session_zone(spark)
     chosen = (snapshot, tag, timestamp, watermark) != (None,) * 4
     if chosen:

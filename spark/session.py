@@ -1,17 +1,21 @@
 """Finds out what a Spark session can do without using its JVM, so that it also works under Spark Connect.
 
-Owns: whether the session is one of Spark Connect, has the type TIME, distinguishes case and can open a scheme, and how many
-tasks to create. Must not know: tables, plans. Source: format/spark §1; architecture §6.
+Owns: whether the session is one of Spark Connect, has the type TIME, distinguishes case and can open a scheme, where its paths
+begin, and how many tasks to create. Must not know: tables, plans. Source: format/spark §1; architecture §6.
 Invariant: A session is only queried; nothing is set in it.
 """
 
 from __future__ import annotations
 
 import logging
+import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+
+from ..backends.registry import scheme_of, url_text
+from ..core.errors import InvalidArgument
 
 _HADOOPS = "spark.jars.packages=org.apache.hadoop:{}:{{hadoop}}"
 _HADOOPS_JAR = re.compile(r"hadoop-client-api-(\d+(?:\.\d+)+)\.jar")
@@ -31,6 +35,9 @@ _NEEDED = {
         "parquet.hadoop.vectored.io.enabled": "false"
     },  # Google's connector 3.1 calls a method that Hadoop 3.4 has renamed
 }
+_DEFAULT, _LOCAL_FILES = "fs.defaultFS", "file:///"
+_LOCAL = ("file", "dbfs")
+"""Databricks shows the folders of volumes as local ones of the same name."""
 OVERWRITE_MODE = "spark.sql.sources.partitionOverwriteMode"
 _NO_CLIENT = ("No FileSystem for scheme", "ClassNotFoundException", "NoClassDefFoundError")
 _LOG = logging.getLogger("lakelatch.spark")
@@ -64,6 +71,38 @@ def adapts(session: Any) -> bool:
 def tells_case(session: Any) -> bool:
     """Does the session distinguish the columns `a` and `A`?"""
     return setting(session, "spark.sql.caseSensitive", "false").lower() == "true"
+
+
+def checked_url(session: Any, url: str) -> str:
+    """A URL that means the same to lakelatch and to the session.
+
+    Raises:
+        InvalidArgument: it is a path without a scheme, and the session's paths are on another file system than this machine's.
+    """
+    url = url_text(url)
+    if scheme_of(url) == "file" and not url.startswith("file:"):
+        check_path(url, start_of_paths(session))
+    return url
+
+
+def check_path(path: str, start: str) -> None:
+    """Refuse a path without a scheme if paths begin elsewhere, as `start_of_paths` says."""
+    if not is_local(start):
+        raise InvalidArgument(
+            f"{path!r} is a local folder here, and a folder of {start} to Spark, whose fs.defaultFS that is",
+            next_step=f"write {start.rstrip('/')}/{path.lstrip('/')}, or file:{os.path.abspath(path)} for the local folder",
+        )
+
+
+def is_local(start: str) -> bool:
+    return start.partition(":")[0].lower() in _LOCAL
+
+
+def start_of_paths(session: Any) -> str:
+    """The file system that paths without a scheme belong to in this session: Hadoop's `fs.defaultFS`."""
+    if is_connect(session):
+        return setting(session, f"spark.hadoop.{_DEFAULT}", _LOCAL_FILES)
+    return str(session.sparkContext._jsc.hadoopConfiguration().get(_DEFAULT, _LOCAL_FILES))
 
 
 class FileSystems:

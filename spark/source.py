@@ -33,6 +33,7 @@ from .change_scan import ChangeTask, packed_steps, planned
 from .read_marks import PROCESS, mark_of, with_mark
 from .saving import understand_save_as_table
 from .scan import TASK_BYTES, packed
+from .session import is_local, start_of_paths
 from .shipping import Carried, carried
 from .source_options import SourceOptions
 from .source_writer import TableSourceWriter
@@ -73,14 +74,19 @@ def register(session: Any) -> None:
     if not isinstance(session.sql, Statements):
         session.sql = Statements(session, session.sql)
     understand_save_as_table(session)
-    session.dataSource.register(carried(TableSource, folder=os.getcwd(), process=PROCESS))
+    session.dataSource.register(carried(TableSource, folder=_folder_of(session), process=PROCESS))
+
+
+def _folder_of(session: Any) -> str:
+    start = start_of_paths(session)
+    return os.getcwd() if is_local(start) else start
 
 
 class TableSource(DataSource):
     """Reads and writes tables; `SourceOptions` describes the options.
 
     Attributes:
-        folder: where relative paths begin; None refuses them.
+        folder: where relative paths begin, or the file system of all paths without a scheme; None refuses relative ones.
         process: the user's, whose marks count.
     """
 

@@ -26,6 +26,7 @@ from ..table.create import open_table
 from ..table.table import Table
 from ..table.travel import epoch_millis
 from .asked import Asked
+from .session import check_path
 from .streams.options import CHECKPOINT, READING, StreamOptions
 from .zones import bound_in, partition_in, zone_named
 
@@ -308,7 +309,11 @@ def _overwrite_mode(text: str | None) -> str | None:
 def _absolute(url: str, folder: str | None) -> str:
     """A URL that means the same in every process of Spark on this machine."""
     url = url_text(url)
-    if scheme_of(url) != "file" or url.startswith(("/", "file:", "~")):
+    if scheme_of(url) != "file" or url.startswith("file:"):
+        return url
+    if folder is not None and "://" in folder:
+        check_path(url, folder)
+    if url.startswith(("/", "~")):
         return url
     if folder is None:
         raise InvalidArgument(

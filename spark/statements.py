@@ -25,7 +25,7 @@ from ..table.create import Schema, create_table, is_table, open_table
 from ..table.table import Table
 from .catalog import NAME, catalog_table
 from .read_marks import read_at
-from .session import overwrite_mode
+from .session import checked_url, overwrite_mode
 from .source_options import SourceOptions
 from .sql_text import CreateTable, Insert, Other, tokens_of, understand
 from .types import from_spark_schema, spark_schema
@@ -103,7 +103,7 @@ class Statements:
             raise InvalidArgument(
                 f"CREATE TABLE {wanted.name} USING lakelatch needs the table's URL", next_step="add LOCATION 'url'"
             )
-        url = absolute(url)
+        url = absolute(checked_url(self._session, url))
         options = SourceOptions({**given, "path": url})
         if wanted.columns is not None and not self._session.catalog.tableExists(wanted.name):
             self._make(wanted, url, options.storage_options)

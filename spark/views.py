@@ -16,6 +16,7 @@ from ..core.errors import InvalidArgument, TableNotFound
 from ..table.catalog.catalog import Catalog, open_catalog
 from ..table.table import Table
 from .scan import read
+from .session import checked_url
 from .source import register
 from .statements import Statements
 
@@ -54,7 +55,7 @@ def use(
     Example:
         ``lakelatch.spark.use(spark, "s3://lake"); spark.sql("SELECT count(*) FROM air_flights")``
     """
-    lake = open_catalog(url, storage_options=storage_options)
+    lake = open_catalog(checked_url(spark, url), storage_options=storage_options)
     tables = list(lake) if database is None else [f"{database}.{table}" for table in lake.tables(database)]
     names: dict[str, str] = {}
     for table in tables:

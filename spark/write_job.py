@@ -58,7 +58,7 @@ from .rows.dynamic import DynamicPlan
 from .rows.numbering import Numbering
 from .rows.postponed import PostponedPlan
 from .rows.routing import TASKS_PER_CORE, check_buckets, check_written_by_spark
-from .session import overwrite_mode, parallelism, tells_case
+from .session import checked_url, overwrite_mode, parallelism, tells_case
 from .shipping import check_workers, shipped
 from .tasks import MESSAGE_SCHEMA, ChangeTask, RewriteTask, WriteTask, messages_of
 from .types import from_spark_schema
@@ -149,6 +149,7 @@ def write(
 def carry_out(df: Any, asked: Asked) -> Receipt:
     """Write a DataFrame as it was asked; errors as for `write`."""
     asked.check(df)
+    checked_url(df.sparkSession, asked.url)
     fields = spark.StructType([f for f in df.schema.fields if f.name != asked.row_kind])
     table, is_new = _table(fields, asked)
     if asked.evolve:

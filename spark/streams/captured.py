@@ -22,6 +22,7 @@ from ...table.captured import DEBEZIUM, KIND, MAXWELL, MAXWELL_MARKS, Shape, loo
 from ...table.create import open_table
 from ...table.methods.streams import check_keys
 from ..asked import Asked, check_arguments
+from ..session import checked_url
 from ..write_job import carry_out
 
 _AT, _ROW = "_captured_at", "_captured_row"
@@ -75,7 +76,7 @@ def applied(
     shape: Shape = "auto",
 ) -> Receipt:
     """`apply_changes` as it was asked."""
-    table = open_table(asked.url, storage_options=asked.storage_options)
+    table = open_table(checked_url(df.sparkSession, asked.url), storage_options=asked.storage_options)
     primary = table.schema.primary_keys
     check_keys(keys, primary)
     order = [sequence] if isinstance(sequence, str) else list(sequence or ())

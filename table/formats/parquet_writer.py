@@ -176,16 +176,21 @@ class Encodings:
         self.codec = codec
         self._form = form
         self._found: dict[int, list[Chosen]] = {}
+        self._settled: dict[int, Chosen] = {}
 
     def of(self, first_rows: pa.Table) -> Chosen:
         """The choice for a file with these rows at its beginning."""
         if first_rows.num_rows > SMALL_ROWS:
             return self._look(first_rows)
-        found = self._found.setdefault(first_rows.num_rows.bit_length(), [])
-        if len(found) < LOOKS:
-            found.append(self._look(first_rows))
-            return found[-1]
-        return Chosen(*(_of_most(chosen) for chosen in zip(*found, strict=True)))
+        size = first_rows.num_rows.bit_length()
+        if size in self._settled:
+            return self._settled[size]
+        found = self._found.setdefault(size, [])
+        chosen = self._look(first_rows)
+        found.append(chosen)
+        if len(found) >= LOOKS:
+            self._settled[size] = Chosen(*map(_of_most, zip(*found, strict=True)))
+        return chosen
 
     def _look(self, first_rows: pa.Table) -> Chosen:
         return Chosen(overflowing_columns(first_rows), self.codec.columns(self._form.columns, first_rows))
