@@ -25,7 +25,7 @@ LOG_KEYS = [
 RECEIPT_KEYS = [
     "snapshot_id", "snapshot_uuid", "commit_user", "identifier", "kind", "attempts", "retries", "requests",
     "sequential_requests", "elapsed_ms", "replayed", "partitions_replaced", "leader", "riders", "rows",
-    "journal",
+    "partitions", "journal",
 ]  # fmt: skip
 
 
