@@ -27,7 +27,7 @@ SECTIONS: dict[str, list[str]] = {
         "many-writers.md",
         "testing-your-pipeline.md",
     ],
-    "Operations": ["maintenance.md", "observability.md", "system-tables.md", "performance.md"],
+    "Operations": ["maintenance.md", "observability.md", "system-tables.md", "performance.md", "tpcds.md"],
     "Stores": ["stores/README.md", "stores/*.md"],
     "Reference": ["options.md", "reference/*.md"],
     "How it works": ["architecture.md", "commit-machine.md", "guarantees.md", "hazards.md"],
