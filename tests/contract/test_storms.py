@@ -26,7 +26,7 @@ LONG = [
     for storm in (5.0, 15.0, 30.0)
 ]
 BUDGET = "4 min"
-"""Of each commit: where all but a quarter of the time is storm, a busy machine may need more than the two minutes of the default."""
+"""Of each commit: with storms for three quarters of the time, a busy machine may need more than two minutes."""
 STATUS = {"s3": 503, "gcs": 429, "azure": 503}
 
 
