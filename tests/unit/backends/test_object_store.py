@@ -412,10 +412,12 @@ def test_listings_go_in_pages(store: PlannedStore, monkeypatch: pytest.MonkeyPat
     async def page(fs: Any, prefix: str, after: str | None) -> Any:
         asked.append((prefix, after))
         paths, following = pages[after]
-        return [(path, 3, 4) for path in paths], following
+        return [(path, 3, 4, f"tag of {path}") for path in paths], following
 
     monkeypatch.setattr(store, "_page", page)
-    assert list(store.list("x/")) == [ObjectInfo("x/a", 3, 4), ObjectInfo("x/b", 3, 4)]
+    listed = list(store.list("x/"))
+    assert listed == [ObjectInfo("x/a", 3, 4), ObjectInfo("x/b", 3, 4)]
+    assert [info.tag for info in listed] == ["tag of lake/table/x/a", "tag of lake/table/x/b"]
     assert asked == [("lake/table/x/", None), ("lake/table/x/", "1"), ("lake/table/x/", "2")]
 
 
