@@ -15,7 +15,7 @@ class KeptFiles:
     """Files by name, of which the least recently used ones are dropped. Thread-safe.
 
     Args:
-        most_bytes: how many bytes all of them may have. A larger file is not kept.
+        most_bytes: how many bytes all of them may have. The newest is kept however large it is.
 
     >>> kept = KeptFiles(5)
     >>> for name in ("a", "b", "c"):
@@ -42,7 +42,7 @@ class KeptFiles:
             self._drop(name)
             self._files[name] = data
             self._bytes += len(data)
-            while self._bytes > self._most_bytes:
+            while self._bytes > self._most_bytes and len(self._files) > 1:
                 self._drop(next(iter(self._files)))
 
     def forget(self, *names: str) -> None:
