@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -111,6 +112,20 @@ def test_a_full_compaction_leaves_one_run_without_deletes(table: Table) -> None:
     assert made.file_source == SOURCE_COMPACT
     assert table.snapshot().commit_kind == "COMPACT"
     assert str(table.compact(full=True)) == "nothing to compact: 2 files"
+
+
+def test_nulls_in_a_column_that_has_become_not_null_are_refused() -> None:
+    """Another engine has changed the schema: the rows stay as they are, and can be read again once it is nullable."""
+    made = created()
+    upsert(made, "a", {1: 10, 2: None})
+    upsert(made, "a", {3: 30})
+    part, key, value = made.schema.fields
+    strict = replace(made.schema, fields=(part, key, replace(value, type=replace(value.type, nullable=False))))
+    made.store.put("schema/schema-0", strict.to_json())
+    with pytest.raises(Unsupported, match=r"column 'v' has become NOT NULL, but files .* have nulls in it"):
+        Table(made.store, strict).compact(full=True)
+    assert values(made) == {("a", 1): 10, ("a", 2): None, ("a", 3): 30}
+    assert len(made.entries()) == 2
 
 
 def test_nothing_is_due_below_the_trigger(table: Table) -> None:
