@@ -52,7 +52,7 @@ def test_storms_fail_nothing(
 
         def write(writer: int) -> int:
             mine, number = ll.open_table(url, storage_options=options), 0
-            while time.monotonic() < until_s:
+            while not number or time.monotonic() < until_s:  # to open the table may take all of that time
                 mine.append(rows(writer, number))
                 number += 1
             mine.committer.settle()
@@ -79,5 +79,5 @@ def test_storms_fail_nothing(
         f"{kind}: storms of {storm_s:g} s every {every_s:g} s, {len(wanted)} commits, {len(seen)} plans, {refused} refused"
     )
     assert Counter(map(str, found)) == Counter(map(str, wanted))
-    assert refused > 0 and min(written) > 0
+    assert refused > 0
     assert seen == sorted(seen), "no plan goes back"
