@@ -108,7 +108,7 @@ class ParquetForm:
     def writer(self, sink: Any, encodings: Encodings, first_rows: pa.Table) -> Any:
         """A `pq.ParquetWriter` for one file. Its first rows tell which columns get a dictionary, and an optional codec."""
         codec, chosen = encodings.codec, encodings.of(first_rows)
-        packed = dict.fromkeys((path for path in self.columns if path in chosen.packed), codec.level)
+        packed = dict.fromkeys(chosen.packed, codec.level)
         return pq.ParquetWriter(
             sink,
             self.arrow,
