@@ -12,7 +12,7 @@ import pytest
 import lakelatch as ll
 from lakelatch.core.rows.types import AtomicType, Field
 from lakelatch.table.formats import parquet_writer
-from lakelatch.table.formats.parquet_writer import LOOKS, Encodings, ParquetCodec, ParquetForm
+from lakelatch.table.formats.parquet_writer import LOOKS, Chosen, Encodings, ParquetCodec, ParquetForm
 
 FIELDS = [Field(0, "id", AtomicType("BIGINT")), Field(1, "city", AtomicType("BIGINT"))]
 
@@ -71,6 +71,21 @@ def test_a_codec_is_chosen_once_too() -> None:
     chosen = encodings()
     for _ in range(LOOKS + 1):
         assert set(chosen.of(hashes).packed) == {"city"}
+
+
+class Listed(tuple[str, ...]):
+    def __contains__(self, name: object) -> bool:
+        raise AssertionError("a search in a list for each column takes the square of their number")
+
+
+def test_a_file_of_many_columns_takes_linear_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    form, chosen = ParquetForm.of(FIELDS), encodings()
+    monkeypatch.setattr(chosen, "of", lambda first_rows: Chosen(frozenset(), Listed(("city",))))
+    made = pa.BufferOutputStream()
+    with form.writer(made, chosen, rows(5)) as writer:
+        writer.write_table(form.stored(rows(5).cast(form.arrow)))
+    group = pq.ParquetFile(made.getvalue()).metadata.row_group(0)
+    assert [group.column(n).compression for n in range(2)] == ["UNCOMPRESSED", "ZSTD"]
 
 
 def test_files_of_many_partitions_hold_their_rows_and_a_new_job_looks_again(tmp_path: Path, looks: list[int]) -> None:
