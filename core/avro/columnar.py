@@ -98,10 +98,12 @@ def _orc_batches(data: bytes, most: int) -> Iterator[Any]:
 
     from ..orc.streams import check_file
 
-    widest = check_file(data) * _ORC_READ_AHEAD
+    widest = check_file(data)
     _check_rows(orc.ORCFile(pa.BufferReader(data)).nrows, data)
     fragment = dataset.OrcFileFormat().make_fragment(pa.py_buffer(data))
-    yield from fragment.to_batches(batch_size=_batch_rows(widest, most), batch_readahead=0, use_threads=False)
+    yield from fragment.to_batches(
+        batch_size=_batch_rows(widest, most, _ORC_READ_AHEAD), batch_readahead=0, use_threads=False
+    )
 
 
 def _parquet_batches(data: bytes, most: int) -> Iterator[Any]:
@@ -114,11 +116,11 @@ def _parquet_batches(data: bytes, most: int) -> Iterator[Any]:
     yield from file.iter_batches(batch_size=_batch_rows(plain, most))
 
 
-def _batch_rows(plain: int, most: int) -> int:
+def _batch_rows(plain: int, most: int, ahead: int = 1) -> int:
     """How many rows to decode at a time, if each of them may name a value of so many bytes."""
     if plain > most:
         raise ValueError(_TOO_LARGE.format(most))
-    return max(1, min(_BATCH_ROWS, most // max(plain, 1)))
+    return max(1, min(_BATCH_ROWS, most // max(plain * ahead, 1)))
 
 
 def _plain_size(column: Any) -> int:
