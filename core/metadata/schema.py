@@ -177,8 +177,9 @@ def new_schema(
 ) -> TableSchema:
     """The first schema of a table, after checks.
 
-    Options `partition` and `primary-key` become the schema's keys. Columns of the primary key become NOT NULL. A table of ORC
-    files with times with local time zone gets the option `orc.timestamp-ltz.legacy.type` = false, if it is not given.
+    Options `partition` and `primary-key` become the schema's keys. Columns of the primary key become NOT NULL, and columns of
+    bytes that option `blob-field` names become BLOB, as with Apache Paimon's connectors. A table of ORC files with times with
+    local time zone gets the option `orc.timestamp-ltz.legacy.type` = false, if it is not given.
 
     Raises:
         InvalidArgument: a name, key, type or option that the format refuses.
@@ -189,6 +190,8 @@ def new_schema(
     texts.pop("path", None)
     keys = set(primary_keys)
     columns = tuple(replace(f, type=with_nullable(f.type, False)) if f.name in keys else f for f in fields)
+    blobs = _split(texts.get("blob-field", ""))
+    columns = tuple(replace(f, type=_as_blob(f)) if f.name in blobs else f for f in columns)
     highest = max((f.id for f in walk_fields(columns)), default=-1)
     schema = TableSchema(
         id=0,
@@ -212,6 +215,14 @@ def new_schema(
 
 def _split(text: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in text.split(",") if part.strip())
+
+
+def _as_blob(field: Field) -> DataType:
+    if is_blob_type(field.type):
+        return field.type
+    if not isinstance(field.type, AtomicType) or field.type.root not in BINARY_ROOTS:
+        raise InvalidArgument(f"option 'blob-field': column '{field.name}' is {sql(field.type)}, and not BYTES")
+    return AtomicType("BLOB", field.type.nullable)
 
 
 def check_schema(schema: TableSchema) -> None:

@@ -218,6 +218,24 @@ EQUIVALENTS: tuple[Equivalent, ...] = (
     ),
     Equivalent(
         "table/rowlevel/append_table.py",
+        "changed_here",
+        "sum((split.size for split in splits)) < FEW_BYTES → sum((split.size for split in splits)) >= FEW_BYTES",
+        "whether files are changed one after the other or a few at a time: the result is the same",
+    ),
+    Equivalent(
+        "table/merging/key_lookup.py",
+        "_comparable",
+        "0 → 1",
+        "a number in the place of a null, which the mask covers",
+    ),
+    Equivalent(
+        "table/writing/key_files.py",
+        "KeyFileWriter._begin",
+        "keyed.files.suffix.endswith('.parquet') → keyed.files.suffix.startswith('.parquet')",
+        "bounds of texts are computed from the rows and not taken from the footer, with the same result",
+    ),
+    Equivalent(
+        "table/rowlevel/append_table.py",
         "_same",
         "if before is None or after is None → if True",
         "rows that were kept are read again, with the same result",

@@ -11,11 +11,14 @@ from steps import EARLIEST, SCHEMA, World, ours, request, resolved
 from lakelatch.backends.store import AlreadyThere, Unknown
 from lakelatch.coordinator.commit.attempt import MetadataFile
 from lakelatch.coordinator.commit.request import RepeatableRequest
+from lakelatch.coordinator.identities import memory
+from lakelatch.coordinator.identities.pages import parse_page
 from lakelatch.coordinator.intents.intent import Intent
 from lakelatch.coordinator.protocol import effects as do
 from lakelatch.coordinator.protocol import events as ev
 from lakelatch.coordinator.protocol.snapshot_ref import SnapshotRef
 from lakelatch.core.errors import StoreUnavailable
+from lakelatch.core.options import MANIFEST_MERGE_MIN_COUNT
 
 # --------------------------------------------------------------------------------------------------------------- collect
 
@@ -137,6 +140,18 @@ def test_a_newer_schema_stops_rows_that_can_be_written_again() -> None:
 # --------------------------------------------------------------------------------------------------------------- uploads
 
 
+def test_a_commit_that_lost_a_race_begins_no_merge_of_manifests() -> None:
+    """H15: whatever the dice say that spare a crowd the same merge."""
+    world = World(MANIFEST_MERGE_MIN_COUNT.default)
+    for is_contended in (True, False):
+        run = world.run()
+        latest = resolved(run)
+        run.collect_changes(do.CollectChanges(latest.base))
+        assert run.group.may_merge()
+        found = run.compact_manifests(do.CompactManifests(latest.base, is_contended))
+        assert isinstance(found, ev.ManifestsCompacted) and (found.mode == "none") is is_contended
+
+
 def test_the_first_commit_writes_where_the_history_begins_and_later_ones_do_not() -> None:
     world = World(0)
     run = world.run()
@@ -192,6 +207,29 @@ def test_manifests_of_a_lost_attempt_are_used_again() -> None:
     files, event = run.uploads(do.WriteDeltaList(found.base))
     assert files == []
     assert event == ev.DeltaListWritten("manifest-list-u1-1", ("manifest-u1-0",))
+
+
+def test_a_commit_and_its_riders_move_others_out_of_the_memory_and_lose_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each alone would have had room, so neither has read the page with the users who were moved out before."""
+    monkeypatch.setattr(memory, "REMEMBERED_USERS", 4)
+    world = World(0)
+    for user in "abcdefgh":
+        world.append(user, commit_user=user, identifier=1)
+    latest = world.run().timeline.latest()
+    assert latest is not None
+    held = memory.memory_of(latest)
+    (*_, rider, own), room = held.users, 4 - memory.weight(held.users)
+    for number in range(room - 1):
+        world.append(f"gap-{number}", commit_user=own, identifier=3 + 2 * number)
+    run = world.run(request("ours", commit_user=own, identifier=50), world.another())
+    base = resolved(run).base
+    run.collect_changes(do.CollectChanges(base))
+    run.compact_manifests(do.CompactManifests(base, False))
+    run.group.riders = (Intent("c1", rider, 60, SnapshotRef(1, ""), 0, -1, 1, ()),)
+    files, _ = run.uploads(do.WriteDeltaList(base))
+    assert run.attempt is not None and run.attempt.memory.page not in (None, held.page)
+    (page,) = (file.data for file in files if file.name == run.attempt.memory.page)
+    assert {*parse_page(page, "page").users, *run.attempt.memory.users} == set("abcdefgh")
 
 
 # --------------------------------------------------------------------------------------------------------------- publish

@@ -73,6 +73,17 @@ def test_files_that_were_sorted_are_left_alone() -> None:
     assert table.optimize(by=["a"], dry_run=True, full=True).compaction.plan.file_count == table.files().num_rows
 
 
+@pytest.mark.parametrize("options", [{}, {"row-tracking.enabled": "true"}])
+def test_a_sorted_file_that_lost_rows_is_still_sorted(options: dict[str, str]) -> None:
+    """A compaction leaves sorted files alone, but for those with many deleted rows; what it makes of them keeps its order."""
+    table = made({"deletion-vectors.enabled": "true", **options}, files=2)
+    table.optimize(by=["a"], curve="order")
+    table.delete(where="a < 500 OR b < '500'")
+    assert table.compact().files_after == 1
+    assert table.optimize(by=["a"], curve="order").compaction.receipts == ()
+    assert table.to_arrow()["a"].to_pylist() == sorted(table.to_arrow()["a"].to_pylist())
+
+
 def test_files_of_an_older_schema_are_sorted_with_the_others() -> None:
     table = made(files=2)
     table.alter(ll.rename_column("a", "z"), ll.add_column("d", "INT"))

@@ -249,6 +249,8 @@ def test_a_file_with_fewer_rows_than_its_manifest_says_is_not_compacted() -> Non
 def test_what_cannot_be_compacted_is_refused_by_name() -> None:
     with pytest.raises(Unsupported, match="pk-clustering-override"):
         created(pk_clustering_override="true").compact()
+    with pytest.raises(Unsupported, match="CSV"):
+        created(file__format__per__level="1:csv").compact()
     with pytest.raises(Unsupported, match="median"):
         created(merge_engine="aggregation", fields__v__aggregate_function="median").compact()
 

@@ -387,6 +387,16 @@ def test_an_overwrite_writes_the_highest_level() -> None:
     assert [e.file.level for e in plain.entries()] == [0]
 
 
+def test_levels_and_changelogs_have_formats_and_statistics_of_their_own() -> None:
+    """An option by level comes before that of all files; a changelog's own comes before both."""
+    by_level = {"file.format.per.level": "0:avro,5:orc", "metadata.stats-mode.per.level": "5:none"}
+    of_changelogs = {"changelog-file.format": "parquet", "changelog-file.stats-mode": "counts"}
+    schema, of = made({**by_level, **of_changelogs}).schema, KeyFileSettings.of
+    chosen = [of(schema).files, of(schema, level=1).files, of(schema, level=5).files, of(schema, changelog=True).files]
+    assert [files.suffix for files in chosen] == [".avro", ".parquet", ".orc", ".parquet"]
+    assert [files.modes["v"].kind for files in chosen] == ["truncate", "truncate", "none", "counts"]
+
+
 def test_how_large_files_become() -> None:
     """128 MiB with a primary key and 256 without, as in Apache Paimon, if no option says otherwise."""
     plain = ll.create_table(f"memory://key-tables/{next(_names)}", SCHEMA)

@@ -1,0 +1,30 @@
+"""Bitmaps of 64-bit numbers: each container is in the form that takes the fewest bytes, as Apache Paimon stores it."""
+
+from __future__ import annotations
+
+import pytest
+from pyroaring import BitMap
+
+from lakelatch.table.merging.aggregates.roaring64 import read_bitmap64, write_bitmap64
+
+EMPTY_CONTAINER = 60
+"""Bytes of a bitmap of one container around its values, at most."""
+
+
+@pytest.mark.parametrize(
+    ("values", "most_bytes"),
+    [
+        (range(0, 2000, 2), 2 * 1000),
+        (range(0, 60_000, 6), 8192),
+        (range(60_000), 6),
+        ([n for start in range(0, 60_000, 100) for n in range(start, start + 50)], 2 + 4 * 600),
+        ([1, 2, 3, 4, 5], 6),
+        ([1, 2, 5], 6),
+    ],
+    ids=["single numbers", "many single numbers", "one run", "runs", "a short run", "as short in either form"],
+)
+def test_a_container_has_its_smallest_form(values: range, most_bytes: int) -> None:
+    bitmap = {7: BitMap(values)}
+    data = write_bitmap64(bitmap)
+    assert most_bytes < len(data) <= most_bytes + EMPTY_CONTAINER
+    assert read_bitmap64(data) == bitmap
