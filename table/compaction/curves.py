@@ -56,11 +56,7 @@ def _ranks(column: pa.Array) -> Any:
 def _scaled(ranks: Any, bits: int) -> Any:
     """Ranks spread over so many bits, so that every column has the same weight."""
     most = max(int(ranks.max(initial=0)), 1)
-    return (
-        (ranks * ((1 << bits) - 1) // most).astype(np.int64)
-        if most < 1 << (62 - bits)
-        else ranks >> max(most.bit_length() - bits, 0)
-    )
+    return (ranks * ((1 << bits) - 1) // most).astype(np.int64)
 
 
 def _interleaved(columns: Sequence[Any], bits: int) -> Any:

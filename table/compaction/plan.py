@@ -286,7 +286,7 @@ class _Choice:
                     yield from self._worth(bucket, run, self.min_files)
                     run, size = [], 0
                 continue
-            if run and size + file_size > self.target_bytes:
+            if size + file_size > self.target_bytes:
                 yield from self._worth(bucket, run, FEWEST_FILES)
                 run, size = [], 0
             run.append(i)

@@ -343,3 +343,13 @@ def test_the_dice_for_merging_are_between_none_and_all() -> None:
     part.group.around = replace(MACHINE, uniform=lambda low, high: asked.append((low, high)) or 0.0)  # type: ignore[func-returns-value]
     assert part.group.may_merge()
     assert asked == [(0.0, 1.0)]
+
+
+def test_only_the_snapshot_that_was_told_is_the_carrier() -> None:
+    """Another may have taken its name since."""
+    for told, is_aboard in (("u4", True), ("another", False)):
+        part = Part()
+        part.publish(snapshot(4, ABOARD))
+        part.group.asked_s = 1.0
+        part.group.found_in(SnapshotRef(4, told), part.timeline)
+        assert (part.group.aboard is not None) is is_aboard

@@ -358,3 +358,14 @@ def test_a_snapshot_needs_its_page_and_the_leaves_that_the_page_names(store: Any
     remove(store, FOLDER + PAGE)
     with pytest.raises(TableCorrupt, match="snapshot/snapshot-4 needs it"):
         named_files(made, timeline(store), Known())
+
+
+@pytest.mark.parametrize("others", ["x", "y"], ids=["it is there", "it is not"])
+def test_what_the_pages_told_of_a_user_is_all_that_there_is(store: Any, few: None, others: str) -> None:
+    """So its next commit needs no page again."""
+    store.put(FOLDER + PAGE, Page(users(others)).to_bytes())
+    store.asked.clear()
+    trace = replace(users("x")["x"], unread=2)
+    found = recall("x", remembers(4, Memory(users={"x": trace}, page=PAGE)), timeline(store))
+    assert store.asked == [f"get {FOLDER}{PAGE}"]
+    assert found.trace is not None and found.trace.unread == 0

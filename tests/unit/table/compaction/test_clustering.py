@@ -137,3 +137,9 @@ def test_what_cannot_be_sorted_is_named() -> None:
     keyed = ll.create_table(f"memory://clustering/{next(_names)}", SCHEMA, primary_key=["a"], options={"bucket": "1"})
     with pytest.raises(Unsupported, match="primary key"):
         keyed.optimize(by=["b"])
+
+
+@pytest.mark.parametrize("curve", CURVES)
+def test_one_column_is_in_order_along_every_curve(curve: Any) -> None:
+    values = np.random.default_rng(3).permutation(1000)
+    assert values[row_order(pa.table({"a": values}), ["a"], curve)].tolist() == list(range(1000))

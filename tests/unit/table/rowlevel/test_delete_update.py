@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime as dt
 import pickle
 from decimal import Decimal
@@ -15,6 +16,8 @@ import pytest
 import lakelatch as ll
 from lakelatch.core.errors import InvalidArgument, Unsupported
 from lakelatch.core.expressions.tree import TARGET
+from lakelatch.table.rowlevel import file_change
+from lakelatch.table.rowlevel.append_table import AppendChange
 from lakelatch.table.rowlevel.edit import Edit
 
 _names = count()
@@ -252,3 +255,26 @@ def test_times_are_compared_and_assigned() -> None:
     assert table.to_arrow().to_pylist() == [
         {"day": dt.date(2024, 2, 29), "at": year, "utc": year.replace(tzinfo=dt.timezone.utc)}
     ]
+
+
+def test_rows_of_a_table_that_cannot_be_written_are_not_changed() -> None:
+    """It is said before anything is read."""
+    table = made(files=1)
+    schema = dataclasses.replace(table.schema, option_texts={**table.schema.option_texts, "bucket": "-2"})
+    with pytest.raises(Unsupported, match="'bucket' = -2"):
+        AppendChange(table.store, schema, Edit(None))
+
+
+@pytest.mark.parametrize("marks", ["true", "false"])
+def test_large_changes_that_move_rows_to_another_partition(marks: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows that stay in their partition may be written at once; those that move must wait for their place."""
+    monkeypatch.setattr(file_change, "HELD_BYTES", 0)
+    table = made({"deletion-vectors.enabled": marks}, partition_by=["p"])
+    table.update("id < 6", set={"p": "p + 5"})
+    moved = table.to_arrow(where="p >= 5").sort_by("id")
+    assert list(zip(moved["id"].to_pylist(), moved["p"].to_pylist(), strict=True)) == [
+        (i, i // 4 % 2 + 5) for i in range(6)
+    ]
+    table.update("id = 8", set={"note": "'new'"})
+    assert table.verify("all", data=True) == []
+    assert table.to_arrow(where="p = 6").column("id").to_pylist() == [4, 5]

@@ -14,7 +14,7 @@ import lakelatch as ll
 from lakelatch.backends.memory import MemoryStore
 from lakelatch.backends.store import PutOutcome, Unknown
 from lakelatch.coordinator.commit.committer import Committer
-from lakelatch.core.errors import CommitConflict, LakelatchError, OutcomeUnknown, StoreUnavailable
+from lakelatch.core.errors import CommitConflict, InvalidArgument, LakelatchError, OutcomeUnknown, StoreUnavailable
 from lakelatch.table.rowlevel.append_table import AppendChange
 from lakelatch.table.table import Table
 from lakelatch.table.writing.transaction import Transaction
@@ -225,3 +225,14 @@ def test_that_an_attempt_may_still_land_is_not_forgotten_after_keys_have_moved(
     assert failed.value.sent == sent
     data = {info.key for info in table.store.list("") if "/data-" in f"/{info.key}"}
     assert bool(data) == sent
+
+
+def test_what_was_written_before_a_file_that_cannot_be_changed_is_deleted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files that are too large to travel with the commit are in the store before it."""
+    store, table = opened()
+    table.append(pa.table({"id": [50_000], "v": [0]}, SCHEMA))
+    monkeypatch.setattr("lakelatch.table.rowlevel.append_table.FEW_BYTES", 1 << 40)
+    before = store.data()
+    with pytest.raises(InvalidArgument):
+        table.update(set={"v": "100 / v"})
+    assert store.data() == before

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from itertools import count
 from typing import Any
 
@@ -352,3 +353,14 @@ def test_a_column_that_came_meanwhile_is_kept() -> None:
     with _Beside(table, widen):
         table.update("id = 1", set={"note": "'new'"})
     assert sorted(r["more"] or 0 for r in table.to_arrow().to_pylist()) == [0, 7]
+
+
+def test_a_date_meets_the_time_at_which_it_begins() -> None:
+    """Neither is a point in time: no time zone comes in."""
+    columns = pa.schema([("at", pa.timestamp("us")), ("note", pa.string())])
+    table = made(schema=columns)
+    days = [dt.datetime(2024, 1, 1), dt.datetime(2024, 1, 2, 12)]
+    table.append(pa.table({"at": days, "note": ["a", "b"]}, columns))
+    news = pa.table({"day": [dt.date(2024, 1, 1), dt.date(2024, 1, 2)], "note": ["A", "B"]})
+    table.merge(news, on="t.at = s.day").when_matched_update({"note": "s.note"}).execute()
+    assert table.to_arrow().sort_by("at")["note"].to_pylist() == ["A", "b"]
