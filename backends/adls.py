@@ -22,7 +22,7 @@ from .adls_obstore import are_common, azure_requests
 from .answers import COMMON_STATUSES, Answer, AnswerTable
 from .client_import import import_client
 from .keys import join, safe_key, safe_prefix
-from .object_store import FIXED_OPTIONS, FsspecStore, known_options, modified_ms
+from .object_store import FIXED_OPTIONS, FsspecStore, all_of, known_options, modified_ms
 from .store import Capabilities, Listed
 from .transport import After, ObstoreRequests
 from .upload import Multipart
@@ -55,6 +55,21 @@ ADLS_ANSWERS = AnswerTable(
             "UnauthorizedBlobOverwrite": _EXISTS,  # 403 for a SAS that may create but not overwrite
             "BlobImmutableDueToPolicy": _EXISTS,
             "LeaseIdMissing": _EXISTS,
+            "BlobArchived": Answer.ARCHIVED,
+            "BlobBeingRehydrated": Answer.ARCHIVED,
+            # 409 for what waiting does not change
+            **dict.fromkeys(
+                (
+                    "SnapshotsPresent",
+                    "InvalidBlobType",
+                    "ResourceTypeMismatch",
+                    "PathConflict",
+                    "DirectoryNotEmpty",
+                    "LeaseAlreadyPresent",
+                    "BlobTierInadequateForContentLength",
+                ),
+                _DENIED,
+            ),
             "BlobNotFound": Answer.MISSING,
             "ResourceNotFound": Answer.MISSING,
             "PathNotFound": Answer.MISSING,
@@ -201,7 +216,9 @@ class AdlsStore(FsspecStore):
         return [f"{container}/{one.name}" async for one in pages if one.name.endswith("/")], None
 
     def remove_folders(self, prefix: str) -> None:
-        """With a hierarchical namespace, empty folders are marked blobs, and are deleted from the deepest up."""
+        """Folders are marked blobs with a hierarchical namespace, and without one what other clients left: empty blobs named
+        `folder/`. They are deleted from the deepest up.
+        """
         start = join(self._root, safe_prefix(prefix)).rstrip("/")
         marks = self._request("list", prefix, self._seconds(0), self._folder_marks, start)
         for path in sorted(marks, key=lambda path: -path.count("/")):
@@ -212,7 +229,11 @@ class AdlsStore(FsspecStore):
         container, _, prefix = start.partition("/")
         client = fs.service_client.get_container_client(container)
         blobs = client.list_blobs(name_starts_with=prefix, include=["metadata"], **self._once)
-        below = [f"{container}/{one.name}" async for one in blobs if _is_folder(one.metadata)]
+        below = [
+            f"{container}/{one.name}"
+            async for one in blobs
+            if _is_folder(one.metadata) or (one.name.endswith("/") and one.size == 0)
+        ]
         return [path for path in below if path == start or path.startswith(f"{start}/")]
 
     async def _delete(self, fs: Any, paths: list[str]) -> None:
@@ -226,7 +247,7 @@ class AdlsStore(FsspecStore):
                     if self._classify(error) is not Answer.MISSING:
                         raise
 
-        await asyncio.gather(*map(delete, paths))
+        await all_of(map(delete, paths))
 
     def _multipart(self, path: str) -> Multipart:
         return _Blocks(self, path)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import enum
 import html
+import http.client
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -33,6 +34,7 @@ class Answer(enum.Enum):
     NOT_SENT = "the request could not be made"
     BROKEN_OFF = "the connection broke before the key was written"
     DENIED = "the store refused"
+    ARCHIVED = "the object is archived"
     NO_CONDITION = "the store does not know conditional requests"
 
 
@@ -50,6 +52,7 @@ APPLIED_NOTHING = frozenset(
         Answer.NOT_SENT,
         Answer.BROKEN_OFF,
         Answer.DENIED,
+        Answer.ARCHIVED,
         Answer.MISSING,
         Answer.NO_CONTAINER,
         Answer.NO_CONDITION,
@@ -67,12 +70,16 @@ class Facts:
         code: the store's own error code, if it gave one.
         types: the class names of the error and of its causes, outermost first.
         retry_after_s: how long the store asks to wait before the request is sent again.
+        said: what the store says for people, on one line.
+        region: where the bucket is, if the store says that it is elsewhere.
     """
 
     status: int | None
     code: str | None
     types: tuple[str, ...]
     retry_after_s: float = 0.0
+    said: str = ""
+    region: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,15 +154,23 @@ def facts_of(error: BaseException, carriers: Mapping[str, tuple[str, str]]) -> F
     status: int | None = None
     code: str | None = None
     types: list[str] = []
-    told_s = 0.0
+    told_s, said, region = 0.0, "", ""
     for link in chain(error):
         names = [kind.__name__ for kind in type(link).__mro__ if kind not in (object, BaseException, Exception)]
         types.extend(names)
         found_status, found_code = _answered(link, names, carriers)
         status = status if found_status is None else found_status
         code = code if found_code is None else found_code
-        told_s = max(told_s, _told_s(link))
-    return Facts(status, code, tuple(types), told_s)
+        if found_status is not None or found_code is not None:
+            said = _said(link) or said
+        headers = _headers(link)
+        waits = headers.get("retry-after", "")
+        told_s = max(told_s, float(waits) if waits.isdecimal() else 0.0)  # a date there counts as none
+        region = headers.get("x-amz-bucket-region", region)
+    elsewhere = (
+        region if status in (301, 307) else "".join(_EXPECTED.findall(said)[:1])
+    )  # S3 names it in other answers, too
+    return Facts(status, code, tuple(types), told_s, said, elsewhere)
 
 
 def create_outcome(answer: Answer, reason: str, earlier_send: bool) -> AlreadyThere | Unknown | None:
@@ -181,10 +196,20 @@ def create_outcome(answer: Answer, reason: str, earlier_send: bool) -> AlreadyTh
     return Unknown(reason)
 
 
+_EXPECTED = re.compile(r"expecting '([\w-]+)'")
 _DOCUMENT = re.compile(
     r"\ufeff?(?:<\?xml[^>]*\?>\s*)?<Error>.*?<Code>([^<]*)</Code>.*?<Message>([^<]*)</Message>.*?</Error>", re.DOTALL
 )
 _LONGEST_DOCUMENT = 4000
+
+
+def told(error: BaseException, facts: Facts) -> str:
+    """What a store answered, in the same words by every client: status, code and message. Else what the error says."""
+    if facts.status is None:
+        return sentence(error)
+    phrase = http.client.responses.get(facts.status, "")
+    named = phrase if facts.code in (None, str(facts.status)) else str(facts.code)
+    return f"{facts.status} {named}" + (f": {facts.said}" if facts.said not in ("", phrase, named) else "")
 
 
 def sentence(error: BaseException) -> str:
@@ -206,17 +231,21 @@ def chain(error: BaseException) -> Iterator[BaseException]:
         link = link.__cause__ or (None if link.__suppress_context__ else link.__context__)
 
 
-def _told_s(error: BaseException) -> float:
-    """The seconds of the header `Retry-After`, where the client shows the headers of an answer; a date there counts as none."""
+def _headers(error: BaseException) -> dict[str, str]:
+    """The headers of an answer, where the client shows them, by their names in lower case."""
     response = getattr(error, "response", None)
     if isinstance(response, Mapping):
         headers = response.get("ResponseMetadata", {}).get("HTTPHeaders")
     else:
         headers = getattr(response, "headers", None) or getattr(error, "headers", None)
-    if not isinstance(headers, Mapping):
-        return 0.0
-    said = next((str(value) for name, value in headers.items() if str(name).lower() == "retry-after"), "")
-    return float(said) if said.isdecimal() else 0.0
+    return {str(name).lower(): str(value) for name, value in headers.items()} if isinstance(headers, Mapping) else {}
+
+
+def _said(error: BaseException) -> str:
+    response = getattr(error, "response", None)
+    found = response.get("Error", {}).get("Message") if isinstance(response, Mapping) else getattr(error, "message", "")
+    lines = str(found or "").splitlines()  # in those behind the first, Azure's client adds names of the request
+    return " ".join(lines[0].split()) if lines else ""
 
 
 def _answered(

@@ -100,6 +100,8 @@ class ChoosesTransport:
         try:
             return fast.run(seconds, name, *args)
         except Refused as refused:
+            if name == "_stat" and refused.status == 400:
+                raise NotExpressed("the reason of a refusal without a body, which fsspec's client finds") from None
             if refused.code not in ELSEWHERE:
                 raise
             # fsspec's client finds the region of a bucket, and is used from now on.

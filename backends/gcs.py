@@ -10,7 +10,6 @@ Source: format/stores §1, §4, §5.
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import json
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
@@ -23,7 +22,7 @@ from urllib.parse import quote, urlencode
 from ..core.errors import Unsupported
 from .answers import COMMON_STATUSES, Answer, AnswerTable
 from .client_import import import_client
-from .object_store import FIXED_OPTIONS, FsspecStore, bucket_root, known_options
+from .object_store import FIXED_OPTIONS, FsspecStore, all_of, bucket_root, known_options
 from .store import Capabilities, Listed
 from .upload import Multipart, SpooledUpload
 
@@ -38,6 +37,7 @@ GCS_ANSWERS = AnswerTable(
     codes=MappingProxyType(
         {
             "conditionNotMet": Answer.EXISTS,
+            "orgPolicyConstraintFailed": Answer.DENIED,  # 412, too
             "notFound": Answer.MISSING,
             "noSuchBucket": Answer.NO_CONTAINER,  # lakelatch's own code: GCS reports notFound for both
             "requestedRangeNotSatisfiable": Answer.PAST_END,
@@ -144,7 +144,7 @@ class GcsStore(FsspecStore):
                 if self._classify(refused) is not Answer.MISSING:
                     raise
             return
-        await asyncio.gather(*(_delete_batch(fs, paths[i : i + _BATCH]) for i in range(0, len(paths), _BATCH)))
+        await all_of(_delete_batch(fs, paths[i : i + _BATCH]) for i in range(0, len(paths), _BATCH))
 
     def _multipart(self, path: str) -> Multipart:
         def send(size: int, read: Callable[[int, int], bytes]) -> None:
@@ -163,6 +163,7 @@ class _Refused(Exception):
         super().__init__(f"{status} {reason}: {message}" if message else f"{status} {reason}")
         self.status = status
         self.reason = reason
+        self.message = message
         self.headers: dict[str, str] = {}
 
 

@@ -21,7 +21,7 @@ from ..core.errors import InvalidArgument, LakelatchError, Unsupported
 from .answers import APPLIED_NOTHING, REPEATABLE, Answer, AnswerTable, chain
 from .durable import is_temporary, temporary_name
 from .keys import join, safe_key, safe_prefix
-from .object_store import OWN_OPTIONS, FsspecStore
+from .object_store import OWN_OPTIONS, FsspecStore, all_of
 from .store import Capabilities, Listed, ObjectInfo, ObjectNotFound
 from .transport import ClientDied
 from .upload import Multipart, SpooledUpload
@@ -218,7 +218,7 @@ class HdfsStore(FsspecStore):
                     if self._classify(error) is not Answer.MISSING:
                         raise
 
-        await asyncio.gather(*map(delete, paths))
+        await all_of(map(delete, paths))
 
     def _multipart(self, path: str) -> Multipart:
         def send(size: int, read: Callable[[int, int], bytes]) -> None:

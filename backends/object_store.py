@@ -20,6 +20,7 @@ from datetime import datetime
 from typing import Any, NoReturn, TypeVar, cast
 
 from ..core.errors import InvalidArgument, LakelatchError, StoreUnavailable, UnsafeBackend
+from .advice import is_of_the_client, next_step
 from .answers import (
     APPLIED_NOTHING,
     BUSY,
@@ -29,7 +30,7 @@ from .answers import (
     chain,
     create_outcome,
     facts_of,
-    sentence,
+    told,
 )
 from .carrier import ChoosesTransport
 from .deadline import OPERATION_SECONDS, left_s, operation_told
@@ -69,7 +70,7 @@ _DELETES_AT_ONCE = 32
 _ASKING = Threads(_DELETES_AT_ONCE, "lakelatch-delete", is_awaited=False)
 _RENEWALS = 3
 """How many times one request is sent with new credentials."""
-_KEPT = frozenset({Answer.DENIED, Answer.EXISTS, Answer.CONFLICT})
+_KEPT = frozenset({Answer.DENIED, Answer.EXISTS, Answer.CONFLICT, Answer.ARCHIVED})
 """What a store answers to the deletion of an object under a hold, a lease or a retention policy, or without the permission."""
 _READS = ("read", "look at", "list")
 
@@ -260,10 +261,12 @@ class FsspecStore(ChoosesTransport, ObjectFolders, ABC):
         """Delete a page. Returns what the store refused to delete, with its reason: then each is asked for by itself, as clients
         tell of one refusal, and some stop at it.
         """
-        label = f"{len(page)} objects" if len(page) > 1 else page[0]
+        label = f"{len(page)} objects" if len(page) > 1 else page[0][len(join(self._root, "")) :]
         try:
-            self._request("delete", label, self._seconds(0), self._delete, page, refusals=_KEPT)
+            self._request("delete", label, self._seconds(0), self._delete, page, refusals=_KEPT | {Answer.MISSING})
         except _Kept as refused:
+            if len(page) == 1 and refused.answer is Answer.MISSING:
+                return {}
             if len(page) == 1:
                 return {page[0]: refused.why}
             parts = self._each(lambda path: self._refused([path]), page)
@@ -399,12 +402,13 @@ class FsspecStore(ChoosesTransport, ObjectFolders, ABC):
         except LakelatchError:
             raise
         except Exception as error:
-            answer = self._classify(error)
-            if answer in refusals:
-                raise _Kept(self._given.redact(sentence(error)[:300])) from None
-            if answer is Answer.MISSING and action in _READS:
+            answer, facts = self._classify(error), facts_of(error, self.carriers)
+            if answer in refusals and not is_of_the_client(facts):
+                raise _Kept(answer, self._given.redact(told(error, facts)[:300])) from None
+            # No store answers 404 to a listing of a bucket that is there. Only clients say so of a folder.
+            if answer is Answer.MISSING and (action != "list" or facts.status is None) and action in _READS:
                 raise ObjectNotFound(key) from None
-            if answer is Answer.PAST_END and action in _READS:
+            if answer is Answer.PAST_END and call.__name__ == "_read_range":
                 raise _PastEnd from None
             asked_s = time.monotonic() - began_s if answer in REPEATABLE else 0.0
             self._fail(action, key, answer, error, f", after {asked_s:.0f} s" if asked_s >= 1 else "")
@@ -420,16 +424,20 @@ class FsspecStore(ChoosesTransport, ObjectFolders, ABC):
         )
 
     def _line(self, answer: Answer, error: BaseException) -> str:
-        return self._given.redact(f"{answer.value}: {sentence(error)}")
+        return self._given.redact(f"{answer.value}: {told(error, facts_of(error, self.carriers))}")
 
     def _fail(self, action: str, key: str, answer: Answer, error: BaseException, more: str = "") -> NoReturn:
-        message = f"{self._url}: cannot {action} {key}: {self._line(answer, error)}{more}"
+        if (
+            answer is Answer.EXISTS and action != "create"
+        ):  # a lease, a retention policy, a condition of somebody in between
+            answer = Answer.DENIED
+        message = f"{self._url}: cannot {action} {key or 'the folder'}: {self._line(answer, error)}{more}"
         # The client's error is not chained if its text holds a secret (H19).
         text = "\n".join(repr(link) for link in chain(error))
         cause = error if self._given.redact(text) == text else None
         if answer is Answer.NO_CONDITION and action == "create":
             raise UnsafeBackend(message) from cause
-        late, step = operation_told() if answer in REPEATABLE else "", NEXT_STEPS.get(answer)
+        late, step = operation_told() if answer in REPEATABLE else "", next_step(answer, facts_of(error, self.carriers))
         raise StoreUnavailable(message, next_step=f"{step}; {late}" if late else step) from cause
 
 
@@ -443,28 +451,25 @@ async def _alive(call: Callable[..., Awaitable[T]], *args: Any) -> T:
         raise ClientDied(f"{type(error).__name__}: {error}") from error
 
 
+async def all_of(requests: Iterable[Awaitable[object]]) -> None:
+    """Await requests side by side, all of them to their end: one that went on behind an error would do its work later, unseen."""
+    answers = await asyncio.gather(*requests, return_exceptions=True)
+    for answer in answers:
+        if isinstance(answer, BaseException):
+            raise answer
+
+
 class _Kept(Exception):
     """The store refused to delete an object, for the reason `why`."""
 
-    def __init__(self, why: str) -> None:
+    def __init__(self, answer: Answer, why: str) -> None:
         super().__init__(why)
-        self.why = why
+        self.answer, self.why = answer, why
 
 
 class _PastEnd(Exception):
     """The range starts past the end of the object. `get_range` returns no bytes then."""
 
-
-NEXT_STEPS: Mapping[Answer, str] = {
-    Answer.MISSING: "check that the path in the URL exists and is spelled correctly",
-    Answer.NO_CONTAINER: "check that the bucket or container in the URL exists and is spelled correctly",
-    Answer.DENIED: "check what the store reports: credentials (profile, key and secret, role), rights on the path, region",
-    Answer.NOT_SENT: "check the credentials, the region and the endpoint in the storage options",
-    Answer.NO_ANSWER: "check the network and the endpoint, then run it again; storage option request_timeout says how long one"
-    " request may take",
-    Answer.BROKEN_OFF: "check the network and the endpoint, then run it again",
-    Answer.BUSY: "the store is overloaded: run it again later, or with fewer writers",
-}
 
 _SHARED: dict[tuple[object, str], Any] = {}
 _SHARED_LIMIT = 16

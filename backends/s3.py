@@ -10,9 +10,11 @@ Source: format/stores §1, §4, §5.
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Callable, Mapping
+from contextvars import ContextVar
 from importlib.util import find_spec
-from types import MappingProxyType
+from types import MappingProxyType, SimpleNamespace
 from typing import Any
 
 from ..core.errors import LakelatchError, UnsafeBackend, Unsupported
@@ -26,6 +28,7 @@ from .upload import Multipart
 
 _FROM_AIOBOTOCORE = frozenset({"profile", "session_vars", "event_hooks", "include_builtin_handlers"})
 
+_ACCESS_POINT = re.compile(r"(?<=://)arn:[^/]+?:(?:outpost/[^/]+/)?accesspoint/[^/]+")
 _CONFLICT, _BUSY, _DENIED, _NOT_SENT = Answer.CONFLICT, Answer.BUSY, Answer.DENIED, Answer.NOT_SENT
 
 S3_ANSWERS = AnswerTable(
@@ -55,6 +58,7 @@ S3_ANSWERS = AnswerTable(
             "XAmzContentSHA256Mismatch": _BUSY,
             "IncompleteBody": _BUSY,
             "NotImplemented": Answer.NO_CONDITION,
+            "InvalidObjectState": Answer.ARCHIVED,
             "AccessDenied": _DENIED,
             "ExpiredToken": _DENIED,
             "InvalidAccessKeyId": _DENIED,
@@ -108,7 +112,8 @@ class S3Store(FsspecStore):
         return Capabilities("If-None-Match", "s3a", "one PUT with If-None-Match: *", self._allow_unsafe)
 
     def _root_of(self, url: str) -> str:
-        return bucket_root(url, ("s3", "s3a"), "S3")
+        # AWS writes an access point with slashes or with colons. Only with these it is one part of a path.
+        return bucket_root(_ACCESS_POINT.sub(lambda arn: arn[0].replace("/", ":"), url), ("s3", "s3a"), "S3")
 
     def _check_options(self) -> None:
         if are_common(self._given) and find_spec("s3fs") is not None:
@@ -204,7 +209,7 @@ class _NotDeleted(Exception):
 
     def __init__(self, refused: Mapping[str, Any]) -> None:
         super().__init__(f"{refused.get('Key')}: {refused.get('Code')} {refused.get('Message', '')}")
-        status = 403 if S3_ANSWERS.codes.get(refused.get("Code", "")) is Answer.DENIED else 500
+        status = 503 if S3_ANSWERS.codes.get(refused.get("Code", "")) is Answer.BUSY else 403
         self.response = {"Error": dict(refused), "ResponseMetadata": {"HTTPStatusCode": status}}
 
 
@@ -281,10 +286,25 @@ def _prepare(client: Any) -> None:
     alone: the HTTP client follows redirections, after which the answer may be that of a login page (H2)."""
     client.meta.events.register_last("before-call.s3", _without_expect)
     client.meta.events.register_last("after-call.s3", _not_redirected)
+    client.meta.events.register_first("before-call.s3.HeadBucket", _looked_for_once)
 
 
 def _without_expect(params: Any, **_: Any) -> None:
     params["headers"].pop("Expect", None)
+
+
+_LOOKED_FOR: ContextVar[bool] = ContextVar("lakelatch_bucket_looked_for", default=False)
+
+
+def _looked_for_once(**_: Any) -> tuple[Any, dict[str, Any]] | None:
+    """botocore asks the bucket where it is if a request was redirected, and if that question is, too, without end. Each of our
+    requests is a task of its own, and asks once.
+    """
+    if not _LOOKED_FOR.get():
+        _LOOKED_FOR.set(True)
+        return None
+    nowhere = {"Error": {"Code": "301"}, "ResponseMetadata": {"HTTPStatusCode": 301, "HTTPHeaders": {}}}
+    return SimpleNamespace(status_code=301, headers={}), nowhere
 
 
 class _Redirected(Exception):

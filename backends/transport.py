@@ -65,10 +65,10 @@ class Refused(Exception):
     """An answer of the store that is not a success, in the shape of botocore's errors (see `answers.facts_of`)."""
 
     def __init__(self, status: int, code: str | None, message: str) -> None:
-        named = code or str(status)
-        super().__init__(f"{status} {named}: {message}" if message else f"{status} {named}")
-        self.code = named
-        self.response = {"Error": {"Code": named}, "ResponseMetadata": {"HTTPStatusCode": status}}
+        super().__init__(f"{status} {code or ''}: {message}")
+        self.status, self.code = status, code or str(status)
+        error = {"Code": self.code, "Message": message}
+        self.response = {"Error": error, "ResponseMetadata": {"HTTPStatusCode": status}}
 
 
 class NoAnswer(Exception):
@@ -288,7 +288,7 @@ def meaning(error: Exception, request: str) -> Exception:
     if refused:
         if refused[3] == "NoSuchKey":
             return NotExpressed("a deletion of objects that are partly missing")
-        return Refused(403 if "Denied" in refused[3] else 500, refused[3], f"{refused[1]}: {refused[2]}")
+        return Refused(403, refused[3], f"{refused[1]}: {refused[2]}")  # the code decides, if it is known
     answered = _STATUS.search(text)
     if answered:
         code, message = _CODE.search(answered[2]), _MESSAGE.search(answered[2])

@@ -137,6 +137,15 @@ class TablePaths:
     def tag(self, name: str) -> str:
         return f"{self.tag_dir}tag-{safe_argument(name, 'tag')}"
 
+    def tag_of(self, key: str) -> str | None:
+        """The name of the tag whose file this is; None for any other file, such as one without a name behind `tag-`.
+
+        >>> TablePaths().tag_of("tag/tag-eod"), TablePaths().tag_of("tag/tag-")
+        ('eod', None)
+        """
+        name = key.removeprefix(f"{self.tag_dir}tag-")
+        return name if name != key and name and "/" not in name else None
+
     def manifest(self, name: str, where: str = "a list of manifests") -> str:
         """A manifest, manifest list or index manifest, which are all in one folder."""
         return f"{MANIFEST_DIR}/{safe_name(name, where)}"

@@ -80,7 +80,7 @@ def release_shared(store: Store, name: str, claim: Claim | None) -> None:
     maker = maker_of(claim, name)
     for info in store.list(f"{BRANCH_DIR}/"):
         other = info.key.removeprefix(f"{BRANCH_DIR}/branch-").partition("/")[0]
-        if other != name and info.key == claim_key(other) and _may_be_of(store, other, maker):
+        if other not in ("", name) and info.key == claim_key(other) and _may_be_of(store, other, maker):
             return
     tags = _tags_of(store, maker)
     if tags:

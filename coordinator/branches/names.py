@@ -93,7 +93,7 @@ def branches_among(listed: Iterable[ObjectInfo]) -> dict[str, Branch]:
             schemas.setdefault(branch, {})[number] = info.modified_ms
         elif folder == "snapshot" and (number := version_of(name, "snapshot")) is not None:
             snapshots.setdefault(branch, []).append(number)
-        elif folder == "tag" and name.startswith("tag-"):
+        elif folder == "tag" and name.startswith("tag-") and name != "tag-":
             tags[branch] = tags.get(branch, 0) + 1
     return {
         name: Branch(name, times[min(times)], max(times), max(snapshots.get(name, ()), default=None), tags.get(name, 0))

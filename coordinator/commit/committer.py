@@ -437,8 +437,8 @@ class Committer:
             case do.NotCommitted(code=OutcomeUnknown.code, reason=reason):
                 assert request.identifier is not None
                 return self._forgotten(reason, request.commit_user, request.identifier)
-            case do.NotCommitted(code=code, reason=reason):
-                error = ERRORS[code](f"not committed to {self.store.url}: {reason}")
+            case do.NotCommitted(code=code, reason=reason, next_step=next_step):
+                error = ERRORS[code](f"not committed to {self.store.url}: {reason}", next_step=next_step or None)
                 error.sent = run.sent and driver.state.ledger.unsettled
                 error.keys_changed = run.settler.keys_changed and code == CommitConflict.code
                 error.moved_keys = run.settler.hash_join.moved if code == CommitConflict.code else ()

@@ -37,13 +37,13 @@ class SideBySide:
     """Pieces of work that do not depend on each other.
 
     Attributes:
-        failure: of the first piece that failed: the name of its group, and why.
+        failure: of the first piece that failed: the name of its group, why, and what that asks for.
     """
 
     def __init__(self) -> None:
         self._waiting: deque[tuple[Callable[[], None], _Group]] = deque()
         self._lock = forked_lock()
-        self.failure: tuple[str, str] | None = None
+        self.failure: tuple[str, str, str] | None = None
 
     def add(self, pieces: Sequence[Callable[[], None]], name: str, done: Callable[[], None]) -> None:
         """Add pieces.
@@ -81,7 +81,7 @@ class SideBySide:
                 piece()
             except LakelatchError as error:
                 with self._lock:
-                    self.failure = self.failure or (group.name, error.message)
+                    self.failure = self.failure or (group.name, error.message, error.next_step)
                 continue
             with self._lock:
                 group.left -= 1

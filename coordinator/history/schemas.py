@@ -40,8 +40,8 @@ class Schemas(ParallelReads):
         self._schemas: dict[int, TableSchema] = {} if schemas is None else schemas
 
     def schema_ids(self) -> list[int]:
-        """The ids of all schema files, ascending."""
-        return self.ids_in(self.paths.schema_dir, "schema")
+        """The ids of all schema files, ascending. Where none is listed, schema 0 is looked for by its name: a listing may lag."""
+        return self.ids_in(self.paths.schema_dir, "schema") or ([0] if self._schema_bytes(0) is not None else [])
 
     def schema(self, schema_id: int, needed_by: str = "") -> TableSchema:
         """Read schema `schema_id`. Raises TableCorrupt where its file is missing or damaged.

@@ -257,9 +257,8 @@ class Timeline(Manifests):
 
     def tag_files(self) -> dict[str, ObjectInfo]:
         """The files of the branch's tags as listed, by the names of the tags; nothing is read."""
-        folder = self.paths.tag_dir
-        listed = ((info.key.removeprefix(f"{folder}tag-"), info) for info in self.store.list(folder))
-        return {name: info for name, info in listed if "/" not in name}  # what is no tag still has its folder
+        listed = ((self.paths.tag_of(info.key), info) for info in self.store.list(self.paths.tag_dir))
+        return {name: info for name, info in listed if name is not None}
 
     def holding(self, held: KeptFiles) -> Timeline:
         """This timeline, which reads no metadata file again that is held."""

@@ -53,10 +53,14 @@ class FileJournal(SharedJournal):
         try:
             written = os.write(self._handle, b"\n" + line + b"\n")
         except OSError as error:
-            raise StoreUnavailable(f"journal {self.path} cannot be written: {error.strerror}") from error
+            raise self._unwritten(error.strerror) from error
         # The line is complete without its last newline: a reader finds it, so its writer must not report it as missing (G2).
         if written < len(b"\n" + line):
-            raise StoreUnavailable(f"journal {self.path} cannot be written: the disk is full")
+            raise self._unwritten("the disk is full")
+
+    def _unwritten(self, why: str | None) -> StoreUnavailable:
+        step = "see to that disk, or name another file with option commit.journal"
+        return StoreUnavailable(f"journal {self.path} cannot be written: {why}", next_step=step)
 
     def _who_was_first(self, name: str, commit: OpenCommit) -> PutOutcome:
         """Check for another process's mark between the line of this commit that was last looked at and its newest one."""
@@ -79,7 +83,7 @@ class FileJournal(SharedJournal):
         try:
             os.fsync(self._handle)
         except OSError as error:
-            raise StoreUnavailable(f"journal {self.path} cannot be written: {error.strerror}") from error
+            raise self._unwritten(error.strerror) from error
 
     def __del__(self) -> None:
         handle = self.__dict__.pop("_handle", None)

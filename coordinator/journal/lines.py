@@ -141,7 +141,7 @@ class BoundJournal:
         except StoreUnavailable as error:
             self._failure = error
             if prepares or asks:
-                return ev.UploadFailed("journal", error.message)
+                return ev.UploadFailed("journal", error.message, error.next_step)
             kept = Unknown(error.message)
         self._prepared = prepares or (self._prepared and not decisive and not isinstance(event, ev.FoundAnother))
         if not decisive:

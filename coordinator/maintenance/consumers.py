@@ -164,7 +164,8 @@ def expire_consumers(timeline: Timeline, gone: Iterable[Consumer]) -> list[Consu
 def _listed(timeline: Timeline) -> list[ObjectInfo]:
     folder = f"{timeline.paths.consumer_dir}{PREFIX}"
     found = [info for info in timeline.store.list(timeline.paths.consumer_dir) if info.key.startswith(folder)]
-    return sorted((info for info in found if "/" not in info.key[len(folder) :]), key=lambda info: info.key)
+    named = (info for info in found if info.key != folder and "/" not in info.key[len(folder) :])
+    return sorted(named, key=lambda info: info.key)
 
 
 def _name_of(timeline: Timeline, info: ObjectInfo) -> str:

@@ -93,5 +93,5 @@ def _kind_of(key: str) -> tuple[str, str] | None:
     if found is None:
         return None
     kind, name = found["kind"], found["name"]
-    named = name.startswith("tag-") if kind == "tag" else version_of(name, kind) is not None
+    named = name.startswith("tag-") and name != "tag-" if kind == "tag" else version_of(name, kind) is not None
     return (kind, found["branch"] or DEFAULT_BRANCH) if named else None

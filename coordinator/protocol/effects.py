@@ -6,7 +6,7 @@ Invariant: an effect names everything that it depends on, so that the journal an
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from .snapshot_ref import SnapshotRef
@@ -184,10 +184,13 @@ class Committed:
 
 @dataclass(frozen=True, slots=True)
 class NotCommitted:
-    """Reported only when nothing of the commit can still land (G2). `code` names the error class."""
+    """Reported only when nothing of the commit can still land (G2). `code` names the error class, and `next_step` is what the
+    reason asks for, if it is not what this class of errors asks for.
+    """
 
     code: str
     reason: str
+    next_step: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True)

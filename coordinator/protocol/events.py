@@ -6,7 +6,7 @@ Invariant: the events of one commit, in order, determine its state; the machine 
 
 from __future__ import annotations
 
-from dataclasses import MISSING, asdict, dataclass, fields
+from dataclasses import MISSING, asdict, dataclass, field, fields
 from typing import Any, TypeAlias, get_args
 
 from .snapshot_ref import SnapshotRef
@@ -139,10 +139,11 @@ class Resumed:
 
 @dataclass(frozen=True, slots=True)
 class ResolveFailed:
-    """The latest snapshot cannot be read; `code` names the error to raise."""
+    """The latest snapshot cannot be read; `code` names the error to raise, `next_step` is what its reason asks for."""
 
     code: str
     reason: str
+    next_step: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,10 +206,11 @@ class ManifestsWritten:
 
 @dataclass(frozen=True, slots=True)
 class UploadFailed:
-    """A file that the snapshot would reference could not be made durable."""
+    """A file that the snapshot would reference could not be made durable. `next_step` is what the reason asks for."""
 
     what: str
     reason: str
+    next_step: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -415,17 +417,17 @@ def event_from_json(raw: dict[str, Any]) -> Event:
     """
     kind = EVENT_TYPES[raw["event"]]
     values: dict[str, Any] = {}
-    for field in fields(kind):
-        if field.name not in raw and field.default is not MISSING:
+    for one in fields(kind):
+        if one.name not in raw and one.default is not MISSING:
             continue
-        value = raw.get(field.name)
+        value = raw.get(one.name)
         if isinstance(value, dict):
             value = SnapshotRef(**value)
         elif isinstance(value, list):
             value = tuple(value)
-        if field.name in raw and not _is_of(value, str(field.type)):
-            raise TypeError(f"field '{field.name}' of {kind.__name__} is {raw[field.name]!r}, not {field.type}")
-        values[field.name] = value
+        if one.name in raw and not _is_of(value, str(one.type)):
+            raise TypeError(f"field '{one.name}' of {kind.__name__} is {raw[one.name]!r}, not {one.type}")
+        values[one.name] = value
     return kind(**values)  # type: ignore[no-any-return]
 
 

@@ -227,7 +227,7 @@ def _is_late(request: ev.CommitRequested, event: ev.LatestResolved) -> bool:
 
 
 def _resolve_failed(state: CommitState, event: ev.ResolveFailed) -> Step:
-    return _conclude(state, do.NotCommitted(event.code, event.reason))
+    return _conclude(state, do.NotCommitted(event.code, event.reason, event.next_step))
 
 
 def _conflict(state: CommitState, event: ev.ConflictFound) -> Step:
@@ -388,7 +388,8 @@ def _upload_failed(state: CommitState, event: ev.UploadFailed) -> Step:
 
     Uploaded files are left to orphan cleaning, because another upload of this attempt may still be running.
     """
-    return _conclude(_in_doubt(state), do.NotCommitted("store-unavailable", f"{event.what}: {event.reason}"))
+    reason = f"{event.what}: {event.reason}"
+    return _conclude(_in_doubt(state), do.NotCommitted("store-unavailable", reason, event.next_step))
 
 
 # ------------------------------------------------------------------------------------------------------------ publish
@@ -444,10 +445,15 @@ def _base_aged(state: CommitState, event: ev.BaseAged) -> Step:
 
 
 def _publish_impossible(state: CommitState, event: ev.UploadFailed) -> Step:
-    """The store refused the send itself (permission, wrong bucket): it cannot have landed, but an earlier send might have."""
+    """The store refused the send itself (permission, wrong bucket): it cannot have landed, but an earlier send might have. All
+    other files were durable before, so that no upload is under way, and nothing can name them.
+    """
     if state.sends > 1:
         return _undecided(state, event.reason)
-    return _upload_failed(state, event)
+    if state.sends == 0:  # it was not built, or the journal failed, whose line others may have read
+        return _upload_failed(state, event)
+    reason = f"{event.what}: {event.reason}"
+    return _conclude(state, do.NotCommitted("store-unavailable", reason, event.next_step))
 
 
 def _published(state: CommitState, event: ev.SnapshotPublished) -> Step:

@@ -206,9 +206,8 @@ def _is_due(rules: Rules, periods: Periods, time: datetime, following: datetime 
 
 def _names(timeline: Timeline) -> tuple[list[str], set[str]]:
     """The names of all tags, and of those with a success file."""
-    prefix = timeline.paths.tag_dir + "tag-"
     keys = dict.fromkeys(info.key for info in timeline.store.list(timeline.paths.tag_dir))
-    names = [name for key in keys if "/" not in (name := key.removeprefix(prefix))]
+    names = [name for key in keys if (name := timeline.paths.tag_of(key)) is not None]
     return names, {name for name in names if success_file(timeline, name) in keys}
 
 

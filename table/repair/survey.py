@@ -83,11 +83,9 @@ class Survey:
     @cached_property
     def tags(self) -> dict[str, bytes]:
         """The contents of the branch's tag files, by name."""
-        folder = self.timeline.paths.tag_dir
-        keys = [info.key for info in self.timeline.store.list(folder) if info.key.startswith(f"{folder}tag-")]
-        keys = [key for key in keys if "/" not in key[len(folder) :]]
-        found = zip(keys, self.timeline.parallel(self.bytes_of, keys), strict=True)
-        return {key[len(f"{folder}tag-") :]: data for key, data in sorted(found) if data is not None}
+        files = {name: info.key for name, info in self.timeline.tag_files().items()}
+        found = zip(files, self.timeline.parallel(self.bytes_of, list(files.values())), strict=True)
+        return {name: data for name, data in sorted(found) if data is not None}
 
     @cached_property
     def copies(self) -> dict[str, list[bytes]]:

@@ -213,6 +213,8 @@ def _branches(view: View, wanted: Wanted) -> Iterator[_Row]:
     for info in view.timeline.store.list(f"{BRANCH_DIR}/"):
         if info.key.startswith(prefix) and "/" in info.key[len(prefix) :]:
             name = info.key[len(prefix) :].partition("/")[0]
+            if not name:  # no branch can be called so
+                continue
             made[name] = min(made.get(name, info.modified_ms), info.modified_ms)
     for name in sorted(made):
         yield {"branch_name": name, "create_time": local_time(made[name])}

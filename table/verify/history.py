@@ -92,17 +92,15 @@ def _check_operation(key: str, snapshot: Snapshot, findings: Findings) -> None:
 
 
 def _read_tags(timeline: Timeline, findings: Findings) -> dict[str, Snapshot]:
-    folder, prefix = timeline.paths.tag_dir, "tag-"
-    names = sorted(info.key[len(folder) :] for info in timeline.store.list(folder))
-    names = [name for name in names if name.startswith(prefix) and "/" not in name]
+    names = sorted(timeline.tag_files())
 
     def read(name: str) -> Snapshot | None:
-        return findings.attempt(folder + name, lambda: parse_snapshot(timeline.store.get(folder + name), folder + name))
+        return findings.attempt(timeline.paths.tag(name), lambda: timeline.tag(name))
 
     tags = {n: s for n, s in zip(names, timeline.parallel(read, names), strict=True) if s is not None}
     for name, snapshot in tags.items():
-        _check_operation(folder + name, snapshot, findings)
-    return {name[len(prefix) :]: snapshot for name, snapshot in tags.items()}
+        _check_operation(timeline.paths.tag(name), snapshot, findings)
+    return tags
 
 
 def _check_changelogs(timeline: Timeline, findings: Findings) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import pickle
 import signal
@@ -15,6 +16,7 @@ from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, ClassVar
+from urllib.parse import urlsplit
 
 import pytest
 from servers import S3Server
@@ -26,7 +28,7 @@ from lakelatch.backends.gcs import GcsStore
 from lakelatch.backends.metered import MeteredStore
 from lakelatch.backends.object_store import FsspecStore
 from lakelatch.backends.registry import open_store
-from lakelatch.backends.s3 import S3Store
+from lakelatch.backends.s3 import S3Store, _named
 from lakelatch.backends.store import Created, Unknown
 from lakelatch.backends.threads import Threads
 from lakelatch.backends.transport import NoAnswer, ObstoreRequests, Refused, meaning
@@ -161,6 +163,32 @@ def test_buckets_with_an_address_of_their_own_are_for_s3fs(bucket: str) -> None:
     assert (used.name, "bucket" in used.reason) == ("fsspec", True)
 
 
+@pytest.mark.parametrize(
+    ("arn", "host"),
+    [
+        (
+            "arn:aws:s3:eu-west-1:123456789012:accesspoint/lake",
+            "lake-123456789012.s3-accesspoint.eu-west-1.amazonaws.com",
+        ),
+        (
+            "arn:aws:s3-outposts:eu-west-1:123456789012:outpost/op-01ac5d28a6a232904/accesspoint/lake",
+            "lake-123456789012.op-01ac5d28a6a232904.s3-outposts.eu-west-1.amazonaws.com",
+        ),
+    ],
+)
+def test_the_name_of_an_access_point_is_whole(arn: str, host: str) -> None:
+    """It has slashes of its own, and what follows them is no folder."""
+    store = S3Store(f"s3://{arn}/t", {**KEYS, "client_kwargs": {"region_name": "eu-west-1"}})
+    assert (store.url, store.transport.name) == (f"s3://{arn}/t", "fsspec")
+    sent = store._filesystem()._s3.generate_presigned_url("get_object", _named(store._path("snapshot/snapshot-1")))
+    address = urlsplit(asyncio.run(_awaited(sent)))
+    assert (address.netloc, address.path) == (host, "/t/snapshot/snapshot-1")
+
+
+async def _awaited(sent: Any) -> str:
+    return str(await sent)
+
+
 def test_obstore_needs_neither_s3fs_nor_botocore() -> None:
     """Loading them takes half a second of CPU in each new process."""
     program = (
@@ -273,6 +301,19 @@ def test_marks_of_folders_and_empty_objects(kind: str, s3_host: S3Server) -> Non
     store.delete_many(["marked/full", "marked/none"])
     store.remove_folders("marked/")
     assert "Contents" not in s3_host.client().list_objects_v2(Bucket=bucket)
+
+
+@pytest.mark.parametrize("kind", ["adls"])
+def test_marks_of_folders_go_without_a_hierarchical_namespace(faulty: Faulty) -> None:
+    """What other clients of Azure left is no object of the table, and goes with its folders."""
+    store = AdlsStore(f"{faulty.url}/table", {**faulty.past_options, "transport": "fsspec"})
+    for key in ("manifest/", "bucket-0/x/", ""):
+        store._request("write", key, 5, store._write, f"{store._root}/{key}", b"")
+    store.put("bucket-0/data", b"1")
+    assert [info.key for info in faulty.past().list("")] == ["bucket-0/data"]
+    store.delete_many(["bucket-0/data"])
+    store.remove_folders("")
+    assert AdlsStore(faulty.url, faulty.past_options).folders("") == []
 
 
 @pytest.mark.parametrize("kind", ["s3", "adls"])

@@ -92,6 +92,7 @@ class FaultProxy:
         dialect: the format of error answers: `s3`, `gcs` or `azure`.
         tokens: if given, a request in which none of these texts stands (in a header, or in the URL) is refused as one with
             credentials that have ended. `/token/<text>` hands one out, as the server does that a service account's file names.
+        answer: if given, what every request is answered: the status, the code, what is said for people, and the headers.
         storms: if given, every request is refused with a status for so many seconds, again after so many: (5, 40, 503).
 
     Example:
@@ -111,6 +112,7 @@ class FaultProxy:
         seed: int = 0,
         dialect: str = "s3",
         tokens: list[str] | None = None,
+        answer: tuple[int, str, str, dict[str, str]] | None = None,
         storms: tuple[float, float, int] | None = None,
     ) -> None:
         self._settings: dict[str, Any] = {
@@ -122,6 +124,7 @@ class FaultProxy:
             "seed": seed,
             "dialect": dialect,
             "tokens": tokens,
+            "answer": answer,
             "storms": storms,
         }
         self._lock = threading.Lock()

@@ -75,18 +75,25 @@ STRANGER = {"s3": (400, "ExpiredToken"), "gcs": (401, "authError"), "azure": (40
 CONFLICT = {"s3": (409, "ConditionalRequestConflict"), "gcs": (409, "conflict"), "azure": (409, "PendingCopyOperation")}
 
 
-def refusal(dialect: str, status: int, code: str) -> bytes:
-    """An error answer in the format of a store."""
-    xml = f"<?xml version='1.0' encoding='UTF-8'?><Error><Code>{code}</Code><Message>{code}</Message></Error>"
+def refusal(
+    dialect: str, status: int, code: str, said: str = "", headers: dict[str, str] | None = None, with_body: bool = True
+) -> bytes:
+    """An error answer in the format of a store. One to a HEAD has no body."""
+    said = said or code
+    told = dict(headers or {})
     if dialect == "gcs":
-        reasons = [{"domain": "global", "reason": code, "message": code}]
-        body = json.dumps({"error": {"code": status, "message": code, "errors": reasons}}).encode()
-        headers = "content-type: application/json"
+        reasons = [{"domain": "global", "reason": code, "message": said}]
+        body = json.dumps({"error": {"code": status, "message": said, "errors": reasons}}).encode()
+        told["content-type"] = "application/json"
     else:
-        body = xml.encode()
-        headers = "content-type: application/xml" + (f"\r\nx-ms-error-code: {code}" if dialect == "azure" else "")
-    head = f"HTTP/1.1 {status} {HTTPStatus(status).phrase}\r\n{headers}\r\ncontent-length: {len(body)}\r\n\r\n"
-    return head.encode() + body
+        xml = f"<?xml version='1.0' encoding='UTF-8'?><Error><Code>{code}</Code><Message>{said}</Message></Error>"
+        body = xml.encode() if code else b""
+        told["content-type"] = "application/xml"
+        if dialect == "azure" and code:
+            told["x-ms-error-code"] = code
+    lines = "".join(f"{name}: {value}\r\n" for name, value in told.items())
+    head = f"HTTP/1.1 {status} {HTTPStatus(status).phrase}\r\n{lines}content-length: {len(body)}\r\n\r\n"
+    return head.encode() + (body if with_body else b"")
 
 
 def grant(token: str) -> bytes:
@@ -224,7 +231,10 @@ class Proxy:
 
     async def outcome(self, request: Message, entry: dict[str, Any], plan: dict[str, Any]) -> bytes | None:
         """The bytes for the client; None means that the connection is cut."""
-        dialect = self.settings["dialect"]
+        dialect, with_body = self.settings["dialect"], entry["method"] != "HEAD"
+        if self.settings["answer"] is not None:
+            status, code, said, headers = self.settings["answer"]
+            return refusal(dialect, status, code, said, headers, with_body=with_body)
         if (known := self.settings["tokens"]) is not None:
             asks = entry["path"].removeprefix("/token/")
             if asks in known:
@@ -232,21 +242,19 @@ class Proxy:
             shown = unquote(request.first_line) + "".join(value for _, value in request.headers)
             if not any(token in shown for token in known):
                 entry["fault"] = "stranger"
-                told = refusal(dialect, *STRANGER[dialect])
-                return told if entry["method"] != "HEAD" else told.partition(b"\r\n\r\n")[0] + b"\r\n\r\n"
+                return refusal(dialect, *STRANGER[dialect], with_body=with_body)
         match entry["fault"]:
             case "drop_request":
                 return None
             case "storm":
-                _, code = BUSY[dialect]
-                told = refusal(dialect, plan["status"], code if plan["status"] == 503 else BUSY_AS_429[dialect])
-                return told if entry["method"] != "HEAD" else told.partition(b"\r\n\r\n")[0] + b"\r\n\r\n"
+                code = BUSY[dialect][1] if plan["status"] == 503 else BUSY_AS_429[dialect]
+                return refusal(dialect, plan["status"], code, with_body=with_body)
             case "throttle":
-                return refusal(dialect, *BUSY[dialect])
+                return refusal(dialect, *BUSY[dialect], with_body=with_body)
             case "conflict":
-                return refusal(dialect, *CONFLICT[dialect])
+                return refusal(dialect, *CONFLICT[dialect], with_body=with_body)
             case "refuse":
-                return refusal(dialect, plan["status"], plan["code"])
+                return refusal(dialect, plan["status"], plan["code"], with_body=with_body)
             case "land_late":
                 task = asyncio.create_task(self.forward(request, entry, plan["delay_ms"] / 1000))
                 self.late.add(task)

@@ -55,7 +55,7 @@ class Collecting(RunState):
                 refuse_fork(self.timeline, base.snapshot)
                 replay = carrier_of(user, identifier, found, base.snapshot, self.timeline, known)
         except LakelatchError as error:
-            return ev.ResolveFailed(error.code, error.message)
+            return ev.ResolveFailed(error.code, error.message, error.next_step)
         closed, crowded = window is not None and self.group.intent is None, self.group.crowded
         ours = SnapshotRef(base.id + 1, str(self.around.new_uuid()))
         self.attempt = Attempt(base, ours, found, delta=self.attempt.delta if self.attempt is not None else None)
@@ -173,7 +173,7 @@ class Collecting(RunState):
             if isinstance(found, Conflict) and found.check == HISTORY_GONE:
                 self.timeline.check_table()  # the snapshots may be gone because the whole table is
         except LakelatchError as error:
-            return ev.ResolveFailed(error.code, error.message)
+            return ev.ResolveFailed(error.code, error.message, error.next_step)
         if isinstance(found, Conflict):
             return ev.ConflictFound(found.check, found.reason)
         self.attempt = replace(attempt, settled=found, base_manifests=attempt.base.manifests)

@@ -62,7 +62,7 @@ class Publishing(RunState):
         try:
             snapshot = self._built(attempt)
         except LakelatchError as error:
-            return ev.UploadFailed("snapshot", error.message)
+            return ev.UploadFailed("snapshot", error.message, error.next_step)
         self.attempt = attempt = replace(attempt, snapshot=snapshot, data=snapshot.to_json())
         own = tuple(sorted(name for name in attempt.needs if self.writer.names.own(name)))
         self.tried.append(ev.SnapshotPrepared(attempt.ours, attempt.base.ref, attempt.data.decode(), own))
@@ -103,7 +103,7 @@ class Publishing(RunState):
         try:
             answer = self.store.put_if_absent(key, self._attempt().data)
         except StoreUnavailable as error:
-            return ev.UploadFailed(key, error.message)
+            return ev.UploadFailed(key, error.message, error.next_step)
         match answer:
             case Created():
                 return ev.SnapshotPublished()

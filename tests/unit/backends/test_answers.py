@@ -197,6 +197,7 @@ def test_outcome_of_a_create(answer: Answer) -> None:
         Answer.NOT_SENT,
         Answer.BROKEN_OFF,
         Answer.DENIED,
+        Answer.ARCHIVED,
         Answer.MISSING,
         Answer.NO_CONTAINER,
         Answer.NO_CONDITION,

@@ -84,7 +84,7 @@ def test_a_failure_ends_no_other_piece_and_the_first_is_told() -> None:
     with Threads(1) as pool:
         pool.submit(threading.Event().wait, 0.2)
         pieces.run(pool)
-    assert pieces.failure == ("bad", "denied")
+    assert pieces.failure == ("bad", "denied", StoreUnavailable.advice)
     assert done == ["empty", "beside"]
 
 

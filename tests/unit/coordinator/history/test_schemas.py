@@ -54,6 +54,16 @@ def test_schemas_are_listed_in_order_without_what_is_none(store: Any) -> None:
     assert timeline(store).schema_ids() == [0, 2, 10]
 
 
+def test_a_table_whose_schemas_are_not_listed_yet_is_there(store: Any) -> None:
+    put_schemas(store, 0)
+    store.list = lambda prefix: iter(())
+    assert timeline(store).schema_ids() == [0]
+    assert timeline(store).opened()[0].id == 0
+    store.delete_many(["schema/schema-0"])
+    with pytest.raises(TableNotFound):
+        timeline(store).opened()
+
+
 def test_a_schema_is_read_once(store: Any) -> None:
     (second,) = put_schemas(store, 2)
     read = timeline(store)
