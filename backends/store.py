@@ -92,6 +92,14 @@ class Capabilities:
     near: bool = False
 
 
+def rewrite_seconds(store: object) -> float:
+    """How long a store wants between two writes of one name, such as GCS; 0 for all others. The store may be wrapped."""
+    asked: Any = store
+    while not hasattr(asked, "rewrite_seconds") and hasattr(asked, "inner"):
+        asked = asked.inner
+    return float(getattr(asked, "rewrite_seconds", 0.0))
+
+
 @runtime_checkable
 class Store(Protocol):
     """The objects under one root URL. Instances are thread-safe and can be pickled to another machine."""

@@ -244,6 +244,8 @@ class Driver:
         for effect in effects:
             match effect:
                 case do.WriteHint():
+                    if self.newest_id() <= effect.snapshot_id:
+                        self.run.rest_before_hint()
                     self._feed(self.run.write_hint(effect, self.newest_id()))
                 case do.RemoveIntents():
                     self.run.remove_intents(effect)

@@ -6,6 +6,8 @@ Invariant: all of it can be dropped at any time; the next commit then reads the 
 
 from __future__ import annotations
 
+import math
+
 from ...backends.threads import PerProcess, forked_lock
 from ...core.metadata.schema import TableSchema
 from ..history.base import Base
@@ -54,6 +56,7 @@ class Knowledge:
         identities: memories, pages and leaves of identities.
         schemas: the table's schemas, by id.
         crowd: the number of other writers that were recently met.
+        hinted_s: when its last hint was written, in monotonic seconds.
         writer_id: this committer's name in the snapshots that it makes; a forked child process gets another.
     """
 
@@ -64,4 +67,5 @@ class Knowledge:
         self.identities = Known()
         self.schemas = {schema.id: schema}
         self.crowd = Crowd()
+        self.hinted_s = -math.inf
         self.writer_id = PerProcess(lambda: around.new_uuid().hex[:16])

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 
+from ...backends.store import rewrite_seconds
 from ...coordinator.history.timeline import Timeline
 from ...coordinator.maintenance.consumers import place_consumer, read_consumer, write_consumer
 from ...coordinator.surroundings import MACHINE
@@ -49,7 +50,7 @@ class Mover:
 
     def __init__(self, timeline: Timeline, name: str) -> None:
         self._timeline, self._name = timeline, name
-        self._every_s: float = getattr(timeline.store, "rewrite_seconds", 0.0)
+        self._every_s = rewrite_seconds(timeline.store)
         self.written_s = -math.inf
         self._waits: Position | None = None
 

@@ -93,6 +93,7 @@ class FaultProxy:
         tokens: if given, a request in which none of these texts stands (in a header, or in the URL) is refused as one with
             credentials that have ended. `/token/<text>` hands one out, as the server does that a service account's file names.
         answer: if given, what every request is answered: the status, the code, what is said for people, and the headers.
+        rest_s: a name takes no write or deletion so soon after the one before, as on GCS within a second.
         storms: if given, every request is refused with a status for so many seconds, again after so many: (5, 40, 503).
 
     Example:
@@ -113,6 +114,7 @@ class FaultProxy:
         dialect: str = "s3",
         tokens: list[str] | None = None,
         answer: tuple[int, str, str, dict[str, str]] | None = None,
+        rest_s: float = 0.0,
         storms: tuple[float, float, int] | None = None,
     ) -> None:
         self._settings: dict[str, Any] = {
@@ -125,6 +127,7 @@ class FaultProxy:
             "dialect": dialect,
             "tokens": tokens,
             "answer": answer,
+            "rest_s": rest_s,
             "storms": storms,
         }
         self._lock = threading.Lock()

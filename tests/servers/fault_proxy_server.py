@@ -127,6 +127,7 @@ class Proxy:
         self.plans: list[dict[str, Any]] = []
         self.log: list[dict[str, Any]] = []
         self.seen: Counter[tuple[str, str]] = Counter()
+        self.written_s: dict[str, float] = {}
         self.late: set[asyncio.Task[Message]] = set()
 
     def command(self, message: dict[str, Any]) -> Any:
@@ -159,6 +160,11 @@ class Proxy:
             seconds, every, status = storms
             if time.monotonic() % every < seconds:
                 return "storm", {"status": status}
+        if self.settings["rest_s"] and (is_write(method, path) or method == "DELETE"):
+            name, now_s = path.rpartition("/o/")[2], time.monotonic()
+            if now_s - self.written_s.get(name, 0.0) < self.settings["rest_s"]:
+                return "too_soon", {}
+            self.written_s[name] = now_s
         if not is_write(method, path):
             return "", {}
         text = f"{self.settings['seed']}|{method}|{path}|{self.seen[method, path]}"
@@ -249,6 +255,8 @@ class Proxy:
             case "storm":
                 code = BUSY[dialect][1] if plan["status"] == 503 else BUSY_AS_429[dialect]
                 return refusal(dialect, plan["status"], code, with_body=with_body)
+            case "too_soon":
+                return refusal(dialect, 429, BUSY_AS_429[dialect], with_body=with_body)
             case "throttle":
                 return refusal(dialect, *BUSY[dialect], with_body=with_body)
             case "conflict":

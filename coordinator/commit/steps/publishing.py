@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import replace
 
 from ....backends.deadline import answered_within
-from ....backends.store import AlreadyThere, Created, ObjectNotFound, Unknown
+from ....backends.store import AlreadyThere, Created, ObjectNotFound, Unknown, rewrite_seconds
 from ....core.errors import LakelatchError, StoreUnavailable
 from ....core.metadata.snapshot import Snapshot
 from ....core.typed import assert_never
@@ -178,6 +178,14 @@ class Publishing(RunState):
             case other:
                 assert_never(other)
 
+    def rest_before_hint(self) -> None:
+        """Wait where the store takes another write of the hint only a moment from now. A newer snapshot may come meanwhile, whose
+        hint is the one to write.
+        """
+        rest_s = self.knows.hinted_s + rewrite_seconds(self.store) - self.around.monotonic_s()
+        if rest_s > 0:
+            self.around.sleep(rest_s)
+
     def write_hint(self, effect: do.WriteHint, newest_id: int) -> Event:
         """Write LATEST, best effort: soon after the commit or not at all, never lower than a known id, and not for a snapshot
         that is gone (H7)."""
@@ -194,6 +202,7 @@ class Publishing(RunState):
             began_s = self.around.monotonic_s()
             with answered_within(self._hint_time_s()):
                 self.store.put(key, str(effect.snapshot_id).encode())
+            self.knows.hinted_s = self.around.monotonic_s()
             if self._is_gone(effect.snapshot_id, self.around.monotonic_s() - began_s):
                 self.store.delete_many([key])
                 return ev.HintSkipped(f"snapshot {effect.snapshot_id} was taken away, and the hint with it")
