@@ -237,7 +237,7 @@ class AdlsStore(FsspecStore):
         return [path for path in below if path == start or path.startswith(f"{start}/")]
 
     async def _delete(self, fs: Any, paths: list[str]) -> None:
-        gate = asyncio.Semaphore(_DELETES_AT_ONCE)
+        gate = asyncio.Semaphore(self._throttle().allowed(_DELETES_AT_ONCE))
 
         async def delete(path: str) -> None:
             async with gate:

@@ -96,6 +96,10 @@ class GcsStore(FsspecStore):
     async def _create(self, fs: Any, path: str, data: bytes) -> None:
         await _upload(fs, path, *_bytes_of(data), ifGenerationMatch="0")
 
+    def _asks_for_fewer(self, error: Exception) -> bool:
+        """GCS refuses a second write of one name within a second, too, which says nothing of other requests."""
+        return super()._asks_for_fewer(error) and "object mutation" not in str(error)
+
     def _classify(self, error: BaseException) -> Answer:
         return GCS_ANSWERS.classify(error)
 

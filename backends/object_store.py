@@ -43,6 +43,7 @@ from .renewal import Lease
 from .storage_options import StorageOptions
 from .store import Capabilities, Created, Listed, ObjectInfo, ObjectNotFound, PutOutcome
 from .threads import LoopThreads, Threads, this_process
+from .throttle import Throttle, throttle_of
 from .transport import ClientDied, NotExpressed, checked_choice
 from .upload import BufferedOutput, Multipart
 
@@ -351,13 +352,21 @@ class FsspecStore(ChoosesTransport, ObjectFolders, ABC):
         while True:
             used: list[Lease] = []
             try:
-                return self._sent(used.append, seconds, call, *args)
+                with self._throttle().request(self._asks_for_fewer, call.__name__ != "_create", left_s()):
+                    return self._sent(used.append, seconds, call, *args)
             except Exception as error:
                 if isinstance(error, LakelatchError) or renewals == _RENEWALS or not used:
                     raise
                 if not self._is_renewed(used[-1], error):
                     raise
                 renewals += 1
+
+    def _throttle(self) -> Throttle:
+        return throttle_of(f"{type(self).__qualname__} {self._root.partition('/')[0]}")
+
+    def _asks_for_fewer(self, error: Exception) -> bool:
+        """Whether an error says that the store wants fewer requests at once."""
+        return self._is(error, BUSY)
 
     def _sent(
         self, using: Callable[[Lease], object], seconds: float, call: Callable[..., Awaitable[T]], *args: Any

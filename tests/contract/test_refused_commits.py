@@ -35,6 +35,7 @@ def test_a_refusal_inside_a_commit_says_what_to_do(faulty: Faulty, where: str) -
         table.append(ROWS)
     assert re.search(f"not committed to .*: {status} {code}.*{words}", str(caught.value))
     assert "network" not in str(caught.value)
+    table.settle()
     left = {info.key for info in listed(faulty)} - {info.key for info in before}
     assert not left or where != "/snapshot-2$", "else an upload may still be under way"
     assert not any(key.startswith(("bucket-", "snapshot/")) for key in left)

@@ -256,7 +256,8 @@ class Proxy:
                 code = BUSY[dialect][1] if plan["status"] == 503 else BUSY_AS_429[dialect]
                 return refusal(dialect, plan["status"], code, with_body=with_body)
             case "too_soon":
-                return refusal(dialect, 429, BUSY_AS_429[dialect], with_body=with_body)
+                said = "The object exceeded the rate limit for object mutation operations (create, update, and delete)."
+                return refusal(dialect, 429, BUSY_AS_429[dialect], said, with_body=with_body)
             case "throttle":
                 return refusal(dialect, *BUSY[dialect], with_body=with_body)
             case "conflict":
