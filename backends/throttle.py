@@ -3,7 +3,7 @@
 Owns: `Throttle`, `throttle_of`. Must not know: any client, what is requested, repeats.
 Invariants: a store that was never busy has no limit. A busy answer halves what may be under way, once for all requests that were
 under way then; each success adds a little, until there is no limit again. Nothing waits here for long: a request that hangs must
-not hold up others, and each has a deadline of its own. Source: decision 99.
+not hold up others, and each has a deadline of its own. Source: decision 101.
 """
 
 from __future__ import annotations
