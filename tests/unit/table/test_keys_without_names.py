@@ -34,12 +34,12 @@ def test_they_are_none(table: Table) -> None:
     assert table.system("branches")["branch_name"].to_pylist() == ["dev"]
     assert table.branch("dev").tags() == []
     assert table.verify() == []
-    assert not table.repair().actions
+    assert table.repair().steps == ()
 
 
 def test_they_stop_nothing(table: Table) -> None:
     table.create_tag("eod")
-    assert table.expire(retain_max=1, retain_min=1).snapshot_ids == (1, 2)
+    table.expire(retain_max=1, retain_min=1)
     table.delete_tag("eod")
     table.clean(older_than="0 s")
     table.delete_branch("dev")
