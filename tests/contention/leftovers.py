@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 import random
+import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 
 import lakelatch as ll
+from lakelatch.backends.local import LocalStore
 
 SCHEMA = pa.schema(
     [pa.field("day", pa.int32(), nullable=False), pa.field("k", pa.int64(), nullable=False), ("v", pa.string())]
@@ -52,6 +56,42 @@ def run(job: Job, url: str, jobs: int, commits: int) -> None:
     for process in running:
         process.join()
         assert process.exitcode == 0
+
+
+def noted(notes: str, url: str, job: int, commits: int) -> None:
+    """Upserts of a process that notes the name of each file before it writes it."""
+    with open(Path(notes) / f"{job}-{os.getpid()}", "a", buffering=1) as file:
+        for name in ("put", "open_output"):
+            write = getattr(LocalStore, name)
+
+            def first(store: LocalStore, key: str, *data: bytes, write: Any = write) -> Any:
+                file.write(f"{key.rpartition('/')[2]}\n")
+                return write(store, key, *data)
+
+            setattr(LocalStore, name, first)
+        upsert(url, job, commits)
+
+
+def run_with_kills(notes: Path, url: str, jobs: int, commits: int, kills: int) -> set[str]:
+    """So many processes commit to their end, beside one that is killed again and again. Returns what the killed have written."""
+    spawned, dice = multiprocessing.get_context("spawn"), random.Random(jobs)
+    running = [spawned.Process(target=noted, args=(str(notes), url, n, commits)) for n in range(jobs)]
+    for process in running:
+        process.start()
+    for number in range(kills):
+        victim = spawned.Process(target=noted, args=(str(notes), url, jobs + number, 1_000_000))
+        victim.start()
+        while not any(file.stat().st_size for file in notes.glob(f"{jobs + number}-*")):
+            time.sleep(0.01)
+        time.sleep(dice.uniform(0.0, 0.4))
+        victim.kill()
+        victim.join()
+    for process in running:
+        process.join()
+        assert process.exitcode == 0
+    killed = [file for file in notes.iterdir() if int(file.name.partition("-")[0]) >= jobs]
+    assert len(killed) == kills
+    return {name for file in killed for name in file.read_text().split()}
 
 
 def unreached(folder: Path) -> tuple[set[str], int]:
