@@ -8,6 +8,7 @@ Invariants: without a gap in the ids, one listing decides and no hint is needed 
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -53,6 +54,10 @@ class Latest:
     read_later: bool = False
 
 
+_LOOKED_FOR = 100
+"""So many missing snapshots are looked for by their names."""
+
+
 class Timeline(Manifests):
     """Reads one branch of one table. Thread-safe; caches only immutable files (snapshots by identity, H18).
 
@@ -65,6 +70,26 @@ class Timeline(Manifests):
     def snapshot_ids(self) -> list[int]:
         """The ids of all snapshot files, ascending."""
         return self._ids_among(self._snapshot_tags())
+
+    def checked_snapshot_ids(self) -> list[int]:
+        """The same, for whom a gap is damage: what came while a listing went from page to page is looked for by its name."""
+        ids = self.snapshot_ids()
+        runs = contiguous_runs(ids)
+        gaps = (n for before, after in itertools.pairwise(runs) for n in range(before.stop, after.start))
+        found = {n for n in itertools.islice(gaps, _LOOKED_FOR) if self.has_snapshot(n)}
+        newest = ids[-1] if ids else 0
+        while ids and self.has_snapshot(newest + 1):
+            newest += 1
+            found.add(newest)
+        return sorted({*ids, *found})
+
+    def has_snapshot(self, snapshot_id: int) -> bool:
+        """Whether there is a file of that name."""
+        try:
+            self.store.head(self.paths.snapshot(snapshot_id))
+        except ObjectNotFound:
+            return False
+        return True
 
     def changelog_ids(self) -> list[int]:
         """The ids of expired snapshots whose changes are still there, ascending."""

@@ -40,7 +40,7 @@ class Survey:
     @cached_property
     def ids(self) -> list[int]:
         """The ids of all snapshot files, ascending."""
-        return self.timeline.snapshot_ids()
+        return self.timeline.checked_snapshot_ids()
 
     @cached_property
     def files(self) -> dict[int, bytes]:
