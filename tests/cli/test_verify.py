@@ -78,7 +78,7 @@ def test_many_files_are_listed(tmp_path: Path) -> None:
         table.append(pa.table({"a": [number]}))
     metered = MeteredStore(LocalStore(table.url))
     assert verify_store(metered) == []
-    assert metered.snapshot().by_operation.get("head", 0) == 0
+    assert metered.snapshot().by_operation.get("head", 0) == 1, "of the next snapshot, which may have come meanwhile"
     lost = sorted((tmp_path / "t" / "bucket-0").iterdir())[7]
     lost.unlink()
     assert [f.file for f in verify_store(metered)] == [f"bucket-0/{lost.name}"]
