@@ -8,6 +8,7 @@ deletions. Of a manifest only fingerprints of names come back, eight bytes for e
 
 from __future__ import annotations
 
+import json
 import pickle
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ import pyarrow as pa
 from pyspark.sql import functions as F  # noqa: N812 - Spark's users know it by this name
 
 from ..backends.elsewhere import delete_located
+from ..backends.refusals import DeletionRefused, collect, past_refusals
 from ..backends.store import Store
 from ..coordinator.history.timeline import Timeline
 from ..coordinator.maintenance.orphans import OrphanPlan, apply_clean, plan_orphans, store_clock_ms
@@ -83,14 +85,16 @@ def clean(
         return [None if found[i] is None else np.frombuffer(found[i], np.uint64) for i in range(len(names))]
 
     def delete(batches: Sequence[Sequence[str]]) -> None:
-        _run(spark, DeleteTask(store), list(enumerate(batches)))
+        for told in _run(spark, DeleteTask(store), list(enumerate(batches))).values():
+            collect(json.loads(told or b"{}"))
 
     plan = plan_orphans(
         table.timeline, schema, until_ms, external=external, read_manifests=read, at_once=MANIFESTS_AT_ONCE
     )
     if dry_run:
         return plan
-    return expire_quarantines(apply_clean(plan, delete=delete, at_once=BATCHES_AT_ONCE), now_ms)
+    with past_refusals():
+        return expire_quarantines(apply_clean(plan, delete=delete, at_once=BATCHES_AT_ONCE), now_ms)
 
 
 def _run(spark: Any, task: Any, work: Sequence[tuple[int, Any]]) -> dict[int, Any]:
@@ -133,11 +137,15 @@ class ReadManifestsTask:
 
 @dataclass(frozen=True)
 class DeleteTask:
-    """Deletes batches of files, inside the table's folder or elsewhere."""
+    """Deletes batches of files, inside the table's folder or elsewhere, to what the store refuses to delete, and why."""
 
     store: Store
 
     def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
         for number, keys in _work(batches):
-            delete_located(self.store, keys, named=False)
-            yield _result(number, b"")
+            kept: dict[str, str] = {}
+            try:
+                delete_located(self.store, keys, named=False)
+            except DeletionRefused as refused:
+                kept = refused.kept
+            yield _result(number, json.dumps(kept).encode())

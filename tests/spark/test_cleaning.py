@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import shutil
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,8 @@ import pytest
 
 import lakelatch as ll
 import lakelatch.spark as lake
+from lakelatch.backends.local import LocalStore
+from lakelatch.backends.refusals import DeletionRefused
 from lakelatch.spark import cleaning
 
 
@@ -57,3 +60,35 @@ def test_executors_read_and_delete_and_the_driver_decides(
     manifest.write_bytes(b"damaged")
     with pytest.raises(ll.TableCorrupt, match=manifest.name):
         lake.clean(spark, table.url)
+
+
+def test_what_the_store_refuses_to_delete_stops_no_other(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The executors tell what stays, and the driver raises it once all else is gone."""
+
+    def here(spark: Any, task: Any, work: Any) -> dict[int, Any]:
+        sent = pa.record_batch({"task": [0], "work": [pickle.dumps(list(work))]})
+        return {row["number"]: row["found"] for batch in task([sent]) for row in batch.to_pylist()}
+
+    forget = LocalStore.forget_many
+
+    def held(store: LocalStore, keys: Any) -> None:
+        forget(store, [key for key in keys if "held" not in key])
+        if kept := {key: "under a hold" for key in keys if "held" in key}:
+            raise DeletionRefused(kept, store.url)
+
+    monkeypatch.setattr(cleaning, "_run", here)
+    monkeypatch.setattr(LocalStore, "forget_many", held)
+    table = ll.create_table(str(tmp_path / "t"), pa.schema([("v", pa.int64())]))
+    table.append(pa.table({"v": [1]}))
+    table.settle()
+    for name in ("data-a-held-0.parquet", "data-b-0.parquet", "data-c-held-0.parquet"):
+        path = Path(table.url, "bucket-0", name)
+        path.write_bytes(b"left over")
+        os.utime(path, (0, 1_000_000))
+    with pytest.raises(DeletionRefused, match="2 objects were not deleted") as caught:
+        lake.clean(spark, table.url)
+    assert sorted(caught.value.kept) == ["bucket-0/data-a-held-0.parquet", "bucket-0/data-c-held-0.parquet"]
+    assert not Path(table.url, "bucket-0", "data-b-0.parquet").exists()
+    assert table.to_arrow().num_rows == 1
