@@ -27,7 +27,7 @@ from pyspark.sql.types import StructType
 from ..core.metadata.data_file import DataFile
 from ..core.metadata.schema import TableSchema
 from ..core.places import codec_of
-from ..core.rows.partition import escape_path_name, unescape_path_name
+from ..core.rows.partition import unescape_path_name
 from ..core.rows.types import INTEGER_ROOTS, Field
 from ..core.rows.values import root_of
 from ..table.scan.split import Split
@@ -134,13 +134,13 @@ def _uri(url: str) -> str:
     """A URL with its path quoted, and with the host as it is: Hadoop finds none in `host%3A8020` or `container%40account`.
 
     >>> _uri("hdfs://host:8020/lake/half=1/a b")
-    'hdfs://host:8020/lake/half%3D1/a%20b'
+    'hdfs://host:8020/lake/half=1/a%20b'
     >>> _uri("file:/lake/a:b")
     'file:/lake/a%3Ab'
     """
     scheme, _, rest = url.partition(":")
     host, slash, path = rest[2:].partition("/") if rest.startswith("//") else ("", "", rest)
-    return f"{scheme}:{rest[:2] if slash else ''}{host.replace('%', '%25')}{slash}{quote(path)}"
+    return f"{scheme}:{rest[:2] if slash else ''}{host.replace('%', '%25')}{slash}{quote(path, safe='/=')}"
 
 
 # ---------------------------------------------------------------------------------------------- columns out of folders
@@ -152,7 +152,7 @@ def by_folders(splits: Iterable[Split], schema: TableSchema) -> tuple[str, list[
     Returns:
         The folder of these partitions relative to the root ("" for the root itself), their splits, and all other splits.
     """
-    if not schema.partition_keys:
+    if not schema.partition_keys or not all(map(_PLAIN_NAME.fullmatch, schema.partition_keys)):
         return "", [], list(splits)
     codec = codec_of(schema)
     known: dict[str, list[Split]] = {}
@@ -186,10 +186,8 @@ def _says(path: str, values: Sequence[Any], fields: Sequence[Field]) -> bool:
         return False
     for part, value, field in zip(parts, values, fields, strict=True):
         name, _, text = part.partition("=")
-        if name != field.name or escape_path_name(name) != name or not _PLAIN_NAME.fullmatch(name):
-            return False
         same = _SAME.get(root_of(field.type))
-        if same is None or value is None or text in _NULLS or not same(text, value):
+        if name != field.name or same is None or value is None or text in _NULLS or not same(text, value):
             return False
     return True
 

@@ -37,7 +37,7 @@ from ..table.table import Table
 from ..table.travel import epoch_millis
 from .hadoop import hadoop_options
 from .native import paths_without_job, scan_files
-from .predicate import Untranslatable, column_of, to_column
+from .predicate import Untranslatable, quoted, to_column
 from .read_marks import Mark, mark_of, with_mark
 from .session import FILE_SYSTEMS, checked_url, has_time_type, is_connect, parallelism, setting, tells_case
 from .shipping import shipped
@@ -275,7 +275,7 @@ class Scan:
             return frame.select(F.lit(None).cast("boolean").alias(NO_COLUMN.name))
         if self.touched == self.output and not self.table.schema.partition_keys:
             return frame  # a selection of all its columns would cost the driver more than the rest of a small plan
-        return frame.select(*[column_of(f.name) for f in self.output])
+        return frame.selectExpr(*[quoted(f.name) for f in self.output])
 
     # ---------------------------------------------------------------------------------------------------- Arrow leg
 

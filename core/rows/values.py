@@ -98,6 +98,10 @@ def sql_key(value: Any) -> Any:
 # -------------------------------------------------------------------------------------------------------- from Arrow
 
 
+_OWN_FORMS = frozenset((*TIMESTAMP_ROOTS, "DATE", "TIME"))
+"""Types whose values have another Python form here than in Arrow."""
+
+
 def plain_array(array: Any) -> Any:
     """Convert dictionaries and views to ordinary arrays, which all of Arrow's kernels support.
 
@@ -161,6 +165,8 @@ def arrow_scalar_value(scalar: Any, data_type: DataType) -> Any:
 
     if not scalar.is_valid:
         return None
+    if root_of(data_type) not in _OWN_FORMS:
+        return scalar.as_py()
     # Converts an array of one value, because `datetime` has no nanoseconds.
     return column_values(pa.repeat(scalar, 1), data_type)[0]
 

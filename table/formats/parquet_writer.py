@@ -46,6 +46,8 @@ _FIXED = "FIXED_LEN_BYTE_ARRAY"
 SMALL_ROWS = 1 << 16
 """In files of more rows, a look costs little beside the rest."""
 LOOKS = 8
+_BUFFER_BYTES = 32 << 10
+"""Arrow writes the header and the content of each page alone, and each time waits until Python is free."""
 _KEPT_FORMS = 64
 """A commit of a few rows needs the form two or three times, and finding it takes as long as writing the rows."""
 
@@ -211,17 +213,20 @@ class ParquetOutput:
 
     def __init__(self, sink: Any, form: ParquetForm, encodings: Encodings, first_rows: pa.Table) -> None:
         self._sink, self._form = sink, form
-        self._writer = form.writer(sink, encodings, first_rows)
+        self._buffered = pa.BufferedOutputStream(pa.PythonFile(sink, "w"), _BUFFER_BYTES)
+        self._writer = form.writer(self._buffered, encodings, first_rows)
 
     def write(self, rows: pa.Table) -> None:
         """Add rows of the table's columns."""
         self._writer.write_table(self._form.stored(rows), row_group_size=rows.num_rows)
+        self._buffered.flush()
 
     def close(self) -> Any:
         """Write the end of the file, and return its `pq.FileMetaData`."""
         if self._form.int96:
             self._sink.hold()
         self._writer.close()
+        self._buffered.flush()
         if self._form.int96:
             self._sink.release(with_int96_footer)
         return self._writer.writer.metadata if hasattr(self._writer.writer, "metadata") else None

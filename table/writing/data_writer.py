@@ -144,18 +144,23 @@ class DataFileWriter:
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Write a batch that has the table's columns."""
-        for part in self._slices(batch):
-            if self.held_bytes + part.nbytes > self._group_bytes:
+        for part, size in self._slices(batch):
+            if self.held_bytes + size > self._group_bytes:
                 self.flush()
             self._held.append(part)
-            self.held_bytes += part.nbytes
+            self.held_bytes += size
 
-    def _slices(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        """Pieces of at most a row group, so that one large batch still makes files of a small target size."""
-        pieces = -(-batch.nbytes // self._group_bytes)
-        rows = max(_ROLL_CHECK_ROWS, -(-batch.num_rows // max(pieces, 1)))
+    def _slices(self, batch: pa.RecordBatch) -> Iterator[tuple[pa.RecordBatch, int]]:
+        """Pieces of at most a row group, so that one large batch still makes files of a small target size; with their bytes,
+        which are found once, because that takes as long as to copy a few rows."""
+        size = batch.nbytes
+        rows = max(_ROLL_CHECK_ROWS, -(-batch.num_rows // max(-(-size // self._group_bytes), 1)))
+        if rows >= batch.num_rows:
+            yield batch, size
+            return
         for start in range(0, batch.num_rows, rows):
-            yield batch.slice(start, rows)
+            part = batch.slice(start, rows)
+            yield part, part.nbytes
 
     def flush(self) -> None:
         """Write the rows in memory as one row group. Close the file if it is large enough then."""

@@ -213,9 +213,12 @@ class TableWriter:
                 self._writers[self._current].flush()
             self._current = target
             self._writer(target).write(rows)
-        while sum(w.held_bytes for w in self._writers.values()) > self._most_held:
-            by_size = sorted(self._writers.values(), key=lambda w: w.held_bytes, reverse=True)
-            self._for_each(by_size[:WRITE_THREADS], lambda w: w.flush())
+        excess = sum(w.held_bytes for w in self._writers.values()) - self._most_held
+        by_size = sorted(self._writers.values(), key=lambda w: w.held_bytes, reverse=True) if excess > 0 else []
+        while excess > 0 and by_size:
+            largest, by_size = by_size[:WRITE_THREADS], by_size[WRITE_THREADS:]
+            excess -= sum(w.held_bytes for w in largest)
+            self._for_each(largest, lambda w: w.flush())
 
     @property
     def partitions(self) -> list[bytes]:
