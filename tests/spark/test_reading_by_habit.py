@@ -201,6 +201,32 @@ def test_a_log_that_is_not_believed_is_an_error(spark: Any, small: str, monkeypa
         spark.conf.unset("spark.sql.streaming.fileStreamSink.ignoreMetadata")
 
 
+@pytest.mark.classic
+def test_a_frame_asks_the_jvm_little_for_each_column(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One message for each: twelve, as for columns of Spark's functions, made frames over wide tables cost seconds."""
+    from py4j.clientserver import JavaClient
+
+    schema = pa.schema([("part", pa.int32()), *((f"c.{i}`", pa.int64()) for i in range(200))])
+    table = ll.create_table(str(tmp_path / "t"), schema, partition_by=["part"])
+    table.append(pa.Table.from_pylist([dict.fromkeys(schema.names, part) for part in range(3)], schema))
+    asked = 0
+    send = JavaClient.send_command
+
+    def counted(self: Any, command: str, *given: Any, **named: Any) -> Any:
+        nonlocal asked
+        asked += not command.startswith("m\n")  # what is let go may be of any test before
+        return send(self, command, *given, **named)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(JavaClient, "send_command", counted)
+        frame = lake.read(spark, table.url)
+    assert asked < 2 * 200
+    assert frame.columns == schema.names
+    assert sorted(tuple(row) for row in frame.collect()) == [(part,) * 201 for part in range(3)]
+
+
 def json_of(row: Any) -> str:
     return json.dumps(row, default=str)
 

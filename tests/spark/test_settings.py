@@ -41,7 +41,7 @@ TEXTS = {
     "spark.sql.streaming.stateStore.encodingFormat": ["avro"],
     "spark.sql.ui.explainMode": ["extended"],
 }
-FREE = {
+FREE = {"spark.connect.ml.backend.classes"} | {
     f"spark.sql.{name}"
     for name in (
         "adaptive.customCostEvaluatorClass",

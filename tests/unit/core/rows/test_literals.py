@@ -241,3 +241,27 @@ def test_the_order_of_floats_is_that_of_java() -> None:
     keys = [order_key(v) for v in ordered]
     assert keys == sorted(keys) and len(set(keys)) == len(keys)
     assert order_key(float("nan")) == order_key(math.nan)
+
+
+@pytest.mark.parametrize(
+    ("array", "data_type"),
+    [
+        (pa.array([7], pa.int8()), AtomicType("TINYINT")),
+        (pa.array([1 << 40]), BIGINT),
+        (pa.array([True]), BOOLEAN),
+        (pa.array([-0.0], pa.float32()), FLOAT),
+        (pa.array([Decimal("1.50")], pa.decimal128(38, 2)), decimal(38, 2)),
+        (pa.array(["x"]).dictionary_encode(), string()),
+        (pa.array([b"x"]), varbinary(5)),
+        (pa.array([-800_000], pa.date32()), DATE),
+        (pa.array([3_000_000], pa.int32()), DATE),
+        (pa.array([1000], pa.time32("ms")), TIME),
+        (pa.array([1000], pa.int32()), TIME),
+        (pa.array([1_234_567_891], pa.timestamp("ns")), timestamp(9)),
+        (pa.array([5], pa.timestamp("ms", "UTC")), LTZ),
+    ],
+)
+def test_one_scalar_has_the_form_of_a_column(array: pa.Array, data_type: DataType) -> None:
+    (value,) = column_values(array, data_type)
+    found = arrow_scalar_value(array[0], data_type)
+    assert (repr(found), type(found)) == (repr(value), type(value))

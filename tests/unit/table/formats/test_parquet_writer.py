@@ -7,6 +7,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -16,6 +17,7 @@ from lakelatch.core.rows.types import Field, parse_type
 from lakelatch.core.statistics.collect import decode_stats
 from lakelatch.table.formats.dictionaries import overflowing_columns
 from lakelatch.table.formats.parquet_writer import ParquetForm
+from lakelatch.table.writing.sink import SpillingSink
 
 
 def columns_of(path: Path) -> dict[str, Any]:
@@ -99,3 +101,29 @@ def test_a_page_is_not_ended_after_a_few_thousand_rows(tmp_path: Path) -> None:
     (found,) = columns_of(tmp_path).values()
     assert "RLE_DICTIONARY" not in found.encodings
     assert found.total_uncompressed_size - 8 * 60_000 < 100, "more than the head of one page"
+
+
+def test_a_file_reaches_its_store_in_few_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each piece waits until Python is free. Arrow makes two of each page, and more of the footer."""
+    pieces: list[int] = []
+    write = SpillingSink.write
+    monkeypatch.setattr(SpillingSink, "write", lambda self, data: pieces.append(len(data)) or write(self, data))
+    columns = {f"c{i}": pa.array(range(1000), pa.int64()) for i in range(40)}
+    rows = pa.table({**columns, "x": pa.array(["v"] * 1000)})
+    table = ll.create_table(str(tmp_path / "t"), rows.schema)
+    table.append(rows)
+    ((file,),) = (split.files for split in table.plan().splits)
+    assert sum(pieces) == file.file_size == next(tmp_path.rglob("*.parquet")).stat().st_size
+    assert len(pieces) < 20
+    assert table.to_arrow() == rows
+
+
+def test_files_end_at_their_size_although_bytes_wait(tmp_path: Path) -> None:
+    """What is on its way to the sink counts as soon as a row group ends."""
+    rows = pa.table({"v": np.random.default_rng(1).integers(0, 1 << 60, 20_000)})
+    options = {"target-file-size": "16 kb"}
+    table = ll.create_table(str(tmp_path / "t"), rows.schema, options=options)
+    table.append(rows)
+    sizes = [file.file_size for split in table.plan().splits for file in split.files]
+    assert max(sizes) < 33 << 10
+    assert table.to_arrow().sort_by("v") == rows.sort_by("v")

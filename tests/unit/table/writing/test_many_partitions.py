@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import uuid
 from collections import defaultdict
 from pathlib import Path
 
@@ -14,6 +15,7 @@ import lakelatch as ll
 from lakelatch.backends.local import LocalStore
 from lakelatch.core.errors import InvalidArgument, StoreUnavailable
 from lakelatch.table.writing import writer
+from lakelatch.table.writing.data_writer import DataFileWriter, FileSettings
 from lakelatch.table.writing.placement import cut, partition_codes
 
 COUNT = 200_000
@@ -97,3 +99,59 @@ def test_what_an_overwrite_replaces_is_said_once() -> None:
     with pytest.raises(InvalidArgument, match="needs a partition"):
         parted.overwrite(row)
     assert plain.snapshots() == parted.snapshots() == []
+
+
+def test_where_memory_ends_the_largest_go_first_and_no_more_than_must(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writer, "HELD_BYTES", 1 << 20)
+    table = ll.create_table(
+        f"memory://{uuid.uuid4().hex}/t", pa.schema([("p", pa.int32()), ("v", pa.int64())]), partition_by=["p"]
+    )
+    flushed: list[int] = []
+    flush = DataFileWriter.flush
+
+    def watched(self: DataFileWriter) -> None:
+        flushed.append(self.held_bytes)
+        flush(self)
+
+    monkeypatch.setattr(DataFileWriter, "flush", watched)
+    open_writer = writer.TableWriter(table.store, table.schema, "job")
+    sizes = [1000 + 100 * part for part in range(60)]
+    codes = np.repeat(np.arange(60, dtype=np.int32), sizes)
+    np.random.default_rng(2).shuffle(codes)
+    for batch in pa.table({"p": codes, "v": np.arange(len(codes))}).to_batches(max_chunksize=5_000):
+        open_writer.write_batch(batch)
+        held = [w.held_bytes for w in open_writer._writers.values()]
+        assert sum(held) <= 1 << 20
+        assert sum(held) + sum(flushed[-writer.WRITE_THREADS :]) > 1 << 20 or not flushed
+        assert min(flushed[-writer.WRITE_THREADS :], default=0) >= max(held, default=0) or not flushed
+    assert 0 < len(flushed) < 200
+
+
+class Counted:
+    """Stands for a batch, and counts how often its bytes are asked for."""
+
+    def __init__(self, num_rows: int, asked: list[int]) -> None:
+        self.num_rows, self._asked = num_rows, asked
+
+    @property
+    def nbytes(self) -> int:
+        self._asked.append(self.num_rows)
+        return 8 * self.num_rows
+
+    def slice(self, start: int, rows: int) -> Counted:
+        return Counted(min(rows, self.num_rows - start), self._asked)
+
+
+def test_the_bytes_of_a_piece_are_found_once() -> None:
+    """That takes longer than anything else that is done with a piece of a few rows."""
+    table = ll.create_table(f"memory://{uuid.uuid4().hex}/t", pa.schema([("v", pa.int64())]))
+    files = DataFileWriter(table.store, FileSettings.of(table.schema), "bucket-0/", "data-x", False)
+    asked: list[int] = []
+    for _ in range(5):
+        files.write(Counted(100, asked))  # type: ignore[arg-type]
+    assert asked == [100] * 5
+    assert files.held_bytes == 4000
+    files._group_bytes, asked[:] = 8000, []
+    pieces = list(files._slices(Counted(2500, asked)))  # type: ignore[arg-type]
+    assert [(part.num_rows, size) for part, size in pieces] == [(1000, 8000), (1000, 8000), (500, 4000)]
+    assert asked == [2500, 1000, 1000, 500]
