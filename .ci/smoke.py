@@ -43,6 +43,8 @@ def use(url: str, options: dict[str, Any] | None = None) -> None:
     avro.append(rows())
     assert avro.to_arrow().num_rows == 3
     assert list(plain.verify(data="deep")) == []
+    for table in (plain, keyed, avro):
+        table.settle()  # nobody may write when the folder goes
 
 
 def local() -> None:
@@ -94,6 +96,7 @@ def frames() -> None:
         connection = duckdb.connect()
         table.to_duckdb(connection, "t")
         assert connection.sql("SELECT count(*) FROM t").fetchall() == [(3,)]
+        table.settle()
 
 
 def spark() -> None:
@@ -129,6 +132,7 @@ def sketches() -> None:
             table.upsert(pa.table({"k": [1], "seen": [sketch.serialize_compact()]}, schema=schema))
         merged = hll_sketch.deserialize(table.to_arrow()["seen"][0].as_py())
         assert round(merged.get_estimate()) == 2, merged
+        table.settle()
 
 
 def plugin() -> None:
