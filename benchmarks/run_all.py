@@ -109,6 +109,10 @@ BENCHMARKS = (
         "--rows 500000 --keys integer --engines deduplicate --times 3", "--rows 10000000",
     ),
     Benchmark(
+        "lsm", "Many sorted runs, and one key among many", "Beside Apache Paimon's Java, on the same files.",
+        "--runs 100 --keys 200000 1000000", "",
+    ),
+    Benchmark(
         "compaction", "Compaction of a table with a primary key", "Beside Apache Paimon's Java, on the same files.",
         "--rows 500000", "--rows 10000000",
     ),
