@@ -21,7 +21,7 @@ from lakelatch.coordinator.commit.attempt import (
     committer_of,
 )
 from lakelatch.coordinator.commit.request import CommitRequest, LayoutDecision, Remarks
-from lakelatch.coordinator.history.lost import ATTEMPTS_PROPERTY, lost_attempts
+from lakelatch.coordinator.history.lost import ATTEMPTS_PROPERTY, lost_attempts, replaced_before
 from lakelatch.coordinator.history.timeline import BASE_PROPERTY
 from lakelatch.coordinator.identities.memory import IDENTIFIERS_PROPERTY, Memory
 from lakelatch.coordinator.intents.carried import CARRIES_PROPERTY, Carried, carried_by
@@ -241,6 +241,15 @@ def test_rows_of_riders_count_and_everybody_in_it_is_listed() -> None:
 def test_the_decision_of_a_layout_names_its_schema() -> None:
     assert built(of=LayoutDecision, entries=()).properties[SCHEMA_PROPERTY] == "2"
     assert SCHEMA_PROPERTY not in built().properties
+
+
+def test_a_snapshot_that_another_writer_put_in_the_place_of_ours_is_recorded() -> None:
+    """By its identity: its id is that of the other, too."""
+    assert replaced_before(built()) == []
+    ours, theirs = replace(BASE, commit_user="us"), replace(BASE, uuid="another")
+    wanted = {"id": 4, "identity": ours.identity, "user": "us", "by": theirs.identity}
+    assert replaced_before(built(replaced=[(ours, theirs)])) == [wanted]
+    assert ours.identity != theirs.identity
 
 
 def test_the_last_twenty_lost_attempts_are_recorded() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pyroaring import BitMap
 
-from lakelatch.table.merging.aggregates.roaring64 import read_bitmap64, write_bitmap64
+from lakelatch.table.merging.aggregates.roaring64 import _inner, read_bitmap64, write_bitmap64
 
 EMPTY_CONTAINER = 60
 """Bytes of a bitmap of one container around its values, at most."""
@@ -28,3 +28,15 @@ def test_a_container_has_its_smallest_form(values: range, most_bytes: int) -> No
     data = write_bitmap64(bitmap)
     assert most_bytes < len(data) <= most_bytes + EMPTY_CONTAINER
     assert read_bitmap64(data) == bitmap
+
+
+@pytest.mark.parametrize(("children", "kind"), [(2, 0), (4, 0), (5, 1), (16, 1), (17, 2), (48, 2), (49, 3), (256, 3)])
+def test_a_node_has_the_kind_that_its_children_need(children: int, kind: int) -> None:
+    """Kind 3 is one bit for each child: these Apache Paimon counts."""
+    branches = range(children) if children > 128 else range(1, 2 * children, 2)
+    found, body = _inner(list(branches))
+    assert found == kind
+    if kind == 3:
+        assert sum(byte.bit_count() for byte in body) == children
+    bitmap = {branch << 8 | low: BitMap([1]) for branch in branches for low in (0, 7)}
+    assert read_bitmap64(write_bitmap64(bitmap)) == bitmap

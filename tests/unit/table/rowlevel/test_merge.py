@@ -364,3 +364,22 @@ def test_a_date_meets_the_time_at_which_it_begins() -> None:
     news = pa.table({"day": [dt.date(2024, 1, 1), dt.date(2024, 1, 2)], "note": ["A", "B"]})
     table.merge(news, on="t.at = s.day").when_matched_update({"note": "s.note"}).execute()
     assert table.to_arrow().sort_by("at")["note"].to_pylist() == ["A", "b"]
+
+
+def test_pairs_without_an_equality_are_looked_at_a_few_rows_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lakelatch.table.rowlevel.merge._MOST_PAIRS", 2)
+    table = made()
+    table.append(rows(*((n, "old") for n in range(7))))
+    merge = table.merge(rows((5, "new")), on="t.id >= s.id")
+    assert merge.when_matched_update({"note": "s.note"}).execute().rows_updated == 2
+    assert state(table) == [(n, "new" if n >= 5 else "old") for n in range(7)]
+
+
+def test_an_assigned_column_may_be_named_with_its_table() -> None:
+    table = made()
+    table.append(rows((1, "a")))
+    table.merge(rows((1, "b")), on=["id"]).when_matched_update({"t.note": "s.note"}).execute()
+    assert state(table) == [(1, "b")]
+    merge = table.merge(rows((1, "c")), on=["id"])
+    with pytest.raises(InvalidArgument, match=r"no column 's\.note'"):
+        merge.when_matched_update({"s.note": "'x'"}).execute()
