@@ -167,10 +167,9 @@ def facts_of(error: BaseException, carriers: Mapping[str, tuple[str, str]]) -> F
         waits = headers.get("retry-after", "")
         told_s = max(told_s, float(waits) if waits.isdecimal() else 0.0)  # a date there counts as none
         region = headers.get("x-amz-bucket-region", region)
-    elsewhere = (
-        region if status in (301, 307) else "".join(_EXPECTED.findall(said)[:1])
-    )  # S3 names it in other answers, too
-    return Facts(status, code, tuple(types), told_s, said, elsewhere)
+    if status not in (301, 307):  # S3 names the region of the bucket in other answers, too
+        region = "".join(_EXPECTED.findall(said)[:1])
+    return Facts(status, code, tuple(types), told_s, said, region)
 
 
 def create_outcome(answer: Answer, reason: str, earlier_send: bool) -> AlreadyThere | Unknown | None:

@@ -436,10 +436,8 @@ class FsspecStore(ChoosesTransport, ObjectFolders, ABC):
         return self._given.redact(f"{answer.value}: {told(error, facts_of(error, self.carriers))}")
 
     def _fail(self, action: str, key: str, answer: Answer, error: BaseException, more: str = "") -> NoReturn:
-        if (
-            answer is Answer.EXISTS and action != "create"
-        ):  # a lease, a retention policy, a condition of somebody in between
-            answer = Answer.DENIED
+        if answer is Answer.EXISTS and action != "create":
+            answer = Answer.DENIED  # a lease, a retention policy, a condition of somebody in between
         message = f"{self._url}: cannot {action} {key or 'the folder'}: {self._line(answer, error)}{more}"
         # The client's error is not chained if its text holds a secret (H19).
         text = "\n".join(repr(link) for link in chain(error))

@@ -76,7 +76,8 @@ class Timeline(Manifests):
         ids = self.snapshot_ids()
         runs = contiguous_runs(ids)
         gaps = (n for before, after in itertools.pairwise(runs) for n in range(before.stop, after.start))
-        found = {n for n in itertools.islice(gaps, _LOOKED_FOR) if self.has_snapshot(n)}
+        missing = list(itertools.islice(gaps, _LOOKED_FOR))
+        found = {n for n, is_there in zip(missing, self.parallel(self.has_snapshot, missing), strict=True) if is_there}
         newest = ids[-1] if ids else 0
         while ids and self.has_snapshot(newest + 1):
             newest += 1

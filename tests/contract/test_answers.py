@@ -110,17 +110,7 @@ WITH_BODY = ALL.replace("HEAD ", "")
 ANSWERS: dict[str, list[Says | tuple[Says, ...]]] = {
     "s3": [
         Says(
-            f"{READS} {WRITES}",
-            301,
-            "PermanentRedirect",
-            ENDPOINT,
-            StoreUnavailable,
-            "region eu-west-1",
-            3,
-            {"x-amz-bucket-region": "eu-west-1"},
-        ),
-        Says(
-            DELETES,
+            ALL,
             301,
             "PermanentRedirect",
             ENDPOINT,
