@@ -5,9 +5,12 @@ from __future__ import annotations
 import time
 from concurrent.futures import ThreadPoolExecutor
 
+import pytest
 from servers import Request
 
+from lakelatch.backends import throttle as throttling
 from lakelatch.backends.patience import Patience
+from lakelatch.backends.store import Created
 
 from .conftest import Faulty
 
@@ -39,3 +42,13 @@ def test_fewer_requests_are_under_way_while_the_store_is_busy(faulty: Faulty) ->
         assert [job.result(30) for job in jobs] == [b"1"] * READERS
     assert free > READERS / 2 and 1 <= busy <= 2, (free, busy)
     assert store._throttle().under_way == 0
+
+
+def test_a_create_takes_no_turn(faulty: Faulty, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Others wait for a snapshot that is being made, and its base grows old."""
+    monkeypatch.setattr(throttling, "LONGEST_WAIT_S", 60.0)
+    store = faulty.store()
+    throttle = store._throttle()
+    monkeypatch.setattr(throttle, "limit", 1.0)
+    with ThreadPoolExecutor(1) as pool, throttle.request(lambda error: False, False, 0.0):
+        assert pool.submit(store.put_if_absent, "a", b"1").result(20) == Created()
