@@ -1,15 +1,18 @@
-"""TPC-DS in Spark: writes, frames and the 99 queries, over lakelatch's tables and over Parquet.
+"""TPC-DS in Spark: writes, frames and the 99 queries, over lakelatch's tables and over Parquet or Apache Paimon's connector.
 
     python benchmarks/tpcds.py --data FOLDER --queries FOLDER [--folder FOLDER] [--linked] [--only N ...] [--times 2]
+    python benchmarks/tpcds.py --data FOLDER --queries FOLDER --connector JAR [--folder FOLDER] [--only N ...] [--times 2]
 
 `--data` holds the 24 tables as `NAME.parquet`, as DuckDB's extension `tpcds` makes and copies them. `--queries` holds the queries
 as `queryN.sql`, with table names as they are or behind `${catalog}.${database}.`; a file may have several statements. Neither is
 part of this project.
 
 Facts are partitioned by date. *Parquet* is what `df.write.partitionBy(...).parquet` makes; *the same files* (`--linked`) are
-those of lakelatch's tables, linked into folders as `spark.read.parquet` wants them. Every way has a session with views of the
-tables' names, and runs each query `--times` times, by turns; the least counts. CPU is that of the driver, the JVM and its Python
-workers. All must give the same rows, whatever their order; floating-point numbers may differ in the tenth digit.
+those of lakelatch's tables, linked into folders as `spark.read.parquet` wants them. With `--connector`, the jar of Apache
+Paimon's connector for this Spark, the connector stands in Parquet's place: it gets tables with the same columns, and the rows of
+facts sorted by partition, since it keeps a file open for each; the queries are the star joins. Every way has a session with views
+of the tables' names, and runs each query `--times` times, by turns; the least counts. CPU is that of the driver, the JVM and its
+Python workers. All must give the same rows, whatever their order; floating-point numbers may differ in the tenth digit.
 """
 
 from __future__ import annotations
@@ -41,7 +44,9 @@ DATES = {
     "inventory": "inv_date_sk",
 }
 """The facts, and the column by which each is partitioned."""
-OURS, PARQUET, LINKED = "lakelatch", "Parquet", "the same files"
+STAR_JOINS = (3, 7, 13, 15, 18, 19, 26, 27, 34, 36, 42, 43, 45, 46, 48, 52, 55, 68, 73, 79, 89)
+"""Queries that join one fact with `date_dim`, restricted by year or month, and with other dimensions."""
+OURS, PARQUET, LINKED, CONNECTOR = "lakelatch", "Parquet", "the same files", "Apache Paimon"
 _NULL = "__HIVE_DEFAULT_PARTITION__"
 
 
@@ -54,22 +59,33 @@ def spent(act: Callable[..., Any], *given: Any) -> float:
 # ------------------------------------------------------------------------------------------------------------- tables
 
 
-def write_tables(spark: Any, data: Path, folder: Path) -> list[dict[str, Any]]:
+def write_tables(spark: Any, data: Path, folder: Path, other: str) -> list[dict[str, Any]]:
     """Each table in both ways, by turns."""
     import lakelatch.spark as lake
 
     lines = []
     for name in names_of(data):
         frame, date = spark.read.parquet(str(data / f"{name}.parquet")), DATES.get(name)
-        writer = frame.write.partitionBy(date) if date else frame.write
         write = partial(lake.write, frame, partition_by=date or (), storage_options={"fsync": False})
         ours = spent(write, str(folder / OURS / name))
-        theirs = spent(writer.parquet, str(folder / PARQUET / name))
-        linked(folder / OURS / name, folder / LINKED / name, date)
-        lines.append({"table": name, f"{OURS} CPU s": ours, f"{PARQUET} CPU s": theirs, "ratio": ours / theirs})
-        lines[-1] |= {f"files, {way}": files_in(folder / way / name) for way in (OURS, PARQUET)}
+        theirs = spent(parquet if other == PARQUET else connector, frame, folder / other / name, date)
+        if other == PARQUET:
+            linked(folder / OURS / name, folder / LINKED / name, date)
+        lines.append({"table": name, f"{OURS} CPU s": ours, f"{other} CPU s": theirs, "ratio": ours / theirs})
+        lines[-1] |= {f"files, {way}": files_in(folder / way / name) for way in (OURS, other)}
         print(lines[-1], flush=True)
     return lines
+
+
+def parquet(frame: Any, target: Path, date: str | None) -> None:
+    (frame.write.partitionBy(date) if date else frame.write).parquet(str(target))
+
+
+def connector(frame: Any, target: Path, date: str | None) -> None:
+    """Apache Paimon's connector, to a new table with the columns of lakelatch's."""
+    ll.create_table(str(target), like=str(target.parents[1] / OURS / target.name))
+    rows = frame.sort(date) if date else frame
+    rows.write.format("paimon").mode("append").save(str(target))
 
 
 def names_of(data: Path) -> list[str]:
@@ -98,7 +114,12 @@ def sessions(spark: Any, data: Path, folder: Path, ways: list[str]) -> tuple[dic
     def frames(one: Any, way: str) -> None:
         for name, schema in types.items():
             url = str(folder / way / name)
-            frame = lake.read(one, url) if way == OURS else one.read.schema(schema).parquet(url)
+            if way == OURS:
+                frame = lake.read(one, url)
+            elif way == CONNECTOR:
+                frame = one.read.format("paimon").load(url)
+            else:
+                frame = one.read.schema(schema).parquet(url)
             frame.createOrReplaceTempView(name)
 
     found, cost = {}, {}
@@ -142,7 +163,7 @@ def compare(ways: Mapping[str, Any], number: int, statements: list[str], times: 
             answers[way] = run_query(ways[way], statements)
             cost = cpu_seconds() - began
             least[way] = min(cost, least.get(way, cost))
-    same = all(answer == answers[PARQUET] for answer in answers.values())
+    same = all(answer == answers[OURS] for answer in answers.values())
     line: dict[str, Any] = {"query": number} | {f"{way} CPU s": least[way] for way in ways}
     line |= {f"ratio to {way}": least[OURS] / least[way] for way in ways if way != OURS}
     return line | {"rows": sum(map(len, answers[OURS])), "same rows": "yes" if same else "NO"}
@@ -168,26 +189,31 @@ def main() -> None:
     parser.add_argument("--only", type=int, nargs="*", default=[], help="numbers of queries")
     parser.add_argument("--times", type=int, default=2)
     parser.add_argument("--linked", action="store_true", help="also over the same files as Parquet")
+    parser.add_argument(
+        "--connector", type=Path, help="the jar of Apache Paimon's connector, which takes Parquet's place"
+    )
     add_json(parser)
     args = parser.parse_args()
+    other = CONNECTOR if args.connector else PARQUET
     temporary = TemporaryDirectory(prefix="lakelatch-bench-")
     folder = args.folder or Path(temporary.name)
-    spark = session(plain_daemon=False, more={"spark.sql.shuffle.partitions": "8"})
-    if not (folder / OURS).exists():
+    jars = {"spark.jars": str(args.connector)} if args.connector else {}
+    spark = session(plain_daemon=False, more={"spark.sql.shuffle.partitions": "8", **jars})
+    if not (folder / other).exists():
         warm = Path(temporary.name, "warm")
         (warm / "data").mkdir(parents=True)
         shutil.copy(args.data / "item.parquet", warm / "data")
-        write_tables(spark, warm / "data", warm)
-        lines = write_tables(spark, args.data, folder)
-        lines.append(summed(lines, {"ratio": PARQUET}))
+        write_tables(spark, warm / "data", warm, other)
+        lines = write_tables(spark, args.data, folder, other)
+        lines.append(summed(lines, {"ratio": other}))
         print(markdown(lines))
         record(args.json, "Writing the tables", lines)
-    chosen = [OURS, PARQUET, *([LINKED] if args.linked else [])]
+    chosen = [OURS, other, *([LINKED] if args.linked else [])]
     ways, cost = sessions(spark, args.data, folder, chosen)
     frames = [{"frames of all tables": way, "CPU s": seconds} for way, seconds in cost.items()]
     print(markdown(frames), flush=True)
     record(args.json, "Frames", frames)
-    lines, asked = [], queries(args.queries, args.only)
+    lines, asked = [], queries(args.queries, args.only or list(STAR_JOINS if args.connector else ()))
     for one in ways.values():  # the JVM is warm
         run_query(one, next(iter(asked.values())))
     for number, statements in asked.items():

@@ -39,6 +39,7 @@ READ_OPTIONS = {
     "mergeSchema": "false",
     "ignoreCorruptFiles": "false",
     "ignoreMissingFiles": "false",
+    "ignoredPathSegmentRegex": "",
     "datetimeRebaseMode": "CORRECTED",
     "int96RebaseMode": "CORRECTED",
 }

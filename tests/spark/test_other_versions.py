@@ -61,6 +61,8 @@ def run(version: str, files: tuple[str, ...], *, marks: str = "not slow", only: 
     passed = re.search(r"(\d+) passed", done.stdout)
     assert passed is not None
     tell(f"PySpark {version}{' Connect' if more else ''}: {done.stdout.strip().splitlines()[-1]}")
+    for walked in re.findall(r"^Spark .* settings, .*", done.stdout, re.MULTILINE):
+        tell(walked)
     return int(passed[1])
 
 
@@ -72,7 +74,7 @@ def test_the_newest_version_writes_and_reads() -> None:
 
 @pytest.mark.parametrize("version", pyspark_versions.VERSIONS)
 def test_the_pipeline_on_every_version(version: str) -> None:
-    """All tests of the pipeline, and those of errors and the source under Spark Connect."""
+    """All tests of the pipeline, with the walk through all settings, and those of errors and the source under Spark Connect."""
     java_home.wire()
     assert run(version, FILES) >= 60
     assert run(version, FILES[:2], marks="not slow and not classic", LAKELATCH_SPARK="connect") >= 15

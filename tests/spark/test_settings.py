@@ -18,6 +18,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from report import tell
 
 import lakelatch as ll
 import lakelatch.spark as lake
@@ -36,6 +37,9 @@ UNUSABLE = {
     ("spark.sql.pyspark.udf.profiler", "memory"): "needs a package for profiling",
 }
 TEXTS = {
+    "spark.sql.defaultPath": ["SYSTEM_PATH", "CURRENT_SCHEMA, SYSTEM_PATH", "CURRENT_SCHEMA"],
+    "spark.sql.experimental.optimizer.pyTranspilers": ["catalyst"],
+    "spark.sql.files.ignoredPathSegmentRegex": ["parquet$", "bucket-|=", "_spark_metadata|^[0-9]+$", ""],
     "spark.sql.session.timeZone": ["America/New_York", "Asia/Kathmandu", "UTC"],
     "spark.sql.streaming.multipleWatermarkPolicy": ["max"],
     "spark.sql.streaming.stateStore.encodingFormat": ["avro"],
@@ -157,6 +161,7 @@ def values_of(spark: Any, key: str) -> list[str]:
         return re.findall(r"[\w.-]+", words[1])
     forms = {"'boolean'": ["true", "false"], "'bytes": ["1k", "1g"], "'time": ["1h"]}
     numbers = {f"'{kind}'": ["1", "1000"] for kind in ("int", "long", "double")}
+    numbers["For input string"] = ["1", "1000"]
     found = next((values for form, values in (forms | numbers).items() if form in said), None)
     assert found is not None, f"{key}: say in this file which values to try; Spark said {said}"
     return found
@@ -198,7 +203,8 @@ def test_no_setting_of_a_session_changes_a_row(steady: Any, tables: list[ll.Tabl
     right = [shown(lake.read(spark, table.url)) for table in tables]
     wrong: list[Any] = []
     tried = 0
-    for number, group in enumerate(groups_of(settings_of(spark))):
+    settings = settings_of(spark)
+    for number, group in enumerate(groups_of(settings)):
         for key, value in group.items():
             try:
                 spark.conf.set(key, value)
@@ -217,6 +223,8 @@ def test_no_setting_of_a_session_changes_a_row(steady: Any, tables: list[ll.Tabl
             for key in group:
                 spark.conf.unset(key)
             spark.conf.set(ZONE, "UTC")
+    told = f"{len(settings)} settings, {tried} values, {len(tables)} kinds of table, {len(wrong)} differences"
+    tell(f"Spark {spark.version}: {told}")
     assert wrong == []
     assert tried > (400 if NIGHTLY else 100)
 
@@ -243,3 +251,14 @@ def test_a_lost_file_is_an_error_whatever_the_session_ignores(steady: Any, tmp_p
     finally:
         steady.conf.unset(f"spark.sql.files.{setting}")
     assert ll.open_table(table.url).snapshot().id == 3
+
+
+@pytest.mark.parametrize("names", ["parquet$", ".*", "lakelatch-plan|_spark_metadata"])
+def test_no_file_is_left_out_by_its_name(steady: Any, tables: list[ll.Table], names: str) -> None:
+    """Since version 4.3, Spark leaves out files whose names match a setting; earlier ones know no such setting."""
+    steady.conf.set("spark.sql.files.ignoredPathSegmentRegex", names)
+    try:
+        frame = lake.read(steady, tables[0].url)
+        assert frame.count() == frame.where("part = 'a' OR id > 0").count() == len(ROWS)
+    finally:
+        steady.conf.unset("spark.sql.files.ignoredPathSegmentRegex")
