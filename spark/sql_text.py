@@ -79,7 +79,8 @@ class Insert:
     """`INSERT INTO name …` or `INSERT OVERWRITE name …`.
 
     Attributes:
-        partition: the values of PARTITION (…), as texts; None stands for NULL and for a column without a value.
+        partition: the values of PARTITION (…), as texts; None stands for NULL.
+        unvalued: columns of PARTITION (…) without a value.
         columns: the column list; None if there is none.
         query: the text of the query.
     """
@@ -91,6 +92,7 @@ class Insert:
     columns: tuple[str, ...] | None = None
     by_name: bool = False
     if_not_exists: bool = False
+    unvalued: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -264,9 +266,7 @@ class _Reader:
             self._need("INTO")
         self._is("TABLE")
         name = self._name()
-        partition: dict[str, str | None] = {}
-        if self._is("PARTITION"):
-            partition = self._partition()
+        partition, unvalued = self._partition() if self._is("PARTITION") else ({}, ())
         if_not_exists = self._is("IF", "NOT", "EXISTS")
         by_name = self._is("BY", "NAME")
         columns = None
@@ -275,22 +275,23 @@ class _Reader:
         if self._tokens[self._at].upper not in _QUERY:
             raise _Stray
         query = self._sql[self._tokens[self._at].start : self._tokens[-1].end]
-        return Insert(name, overwrite, query, partition, columns, by_name, if_not_exists)
+        return Insert(name, overwrite, query, partition, columns, by_name, if_not_exists, unvalued)
 
-    def _partition(self) -> dict[str, str | None]:
+    def _partition(self) -> tuple[dict[str, str | None], tuple[str, ...]]:
         self._need("(")
         found: dict[str, str | None] = {}
+        unvalued = []
         while not self._is(")"):
             key = self._part().value
-            value = None
             if self._is("="):
                 sign = "-" if self._is("-") else ""
                 token = self._next()
-                value = None if token.upper == "NULL" else sign + token.value
-            found[key] = value
+                found[key] = None if token.upper == "NULL" else sign + token.value
+            else:
+                unvalued.append(key)
             if not self._is(",") and self._tokens[self._at].raw != ")":
                 raise _Stray
-        return found
+        return found, tuple(unvalued)
 
     def other(self) -> Statement:
         first = self._next().upper

@@ -148,11 +148,12 @@ class Statements:
     def _insert(self, wanted: Insert, table: Table, options: SourceOptions, rows: Any, read: int | None) -> None:
         if wanted.if_not_exists:
             raise Unsupported("INSERT … IF NOT EXISTS", next_step="leave IF NOT EXISTS out")
-        missing = [name for name, value in wanted.partition.items() if value is None]
-        if missing:
+        if wanted.unvalued:
+            names = ", ".join(wanted.unvalued)
             raise Unsupported(
-                f"PARTITION ({missing[0]}) has no value",
-                next_step="leave PARTITION out: the rows say their partition, in the order of the table's columns",
+                f"PARTITION ({names}) has no value",
+                next_step=f"leave {f'{names} out of PARTITION' if wanted.partition else 'PARTITION out'}:"
+                " the rows say their partition, in the order of the table's columns",
             )
         if not wanted.by_name:
             wants = wanted.columns or [c for c in self._session.table(wanted.name).columns if c not in wanted.partition]
@@ -172,7 +173,7 @@ class Statements:
             asked = replace(asked, mode="overwrite", partition=wanted.partition)
         if asked.partition is None:
             for name, value in wanted.partition.items():
-                rows = rows.withColumn(name, F.lit(value))
+                rows = rows.withColumn(name, F.lit(value) if value is not None else F.lit(None).cast("string"))
         carry_out(rows, asked if asked.mode == "append" else replace(asked, read_snapshot=read))
 
     def _refuse(self, wanted: Other) -> None:

@@ -35,7 +35,7 @@ def test_a_create_table_with_every_clause() -> None:
         ("INSERT INTO t BY NAME SELECT 1 a", Insert("t", False, "SELECT 1 a", by_name=True)),
         (
             "INSERT OVERWRITE t PARTITION (m = -1, n = 'x', o = NULL, p) TABLE s",
-            Insert("t", True, "TABLE s", {"m": "-1", "n": "x", "o": None, "p": None}),
+            Insert("t", True, "TABLE s", {"m": "-1", "n": "x", "o": None}, unvalued=("p",)),
         ),
         ("INSERT INTO t FROM s SELECT a", Insert("t", False, "FROM s SELECT a")),
         ("INSERT INTO IDENTIFIER('a.t') VALUES (1)", Insert("a.t", False, "VALUES (1)")),

@@ -112,7 +112,8 @@ def test_insert_overwrite_follows_the_session(catalog: tuple[Any, str]) -> None:
         ("CREATE OR REPLACE TABLE a (k INT) USING lakelatch LOCATION '/x'", "DROP TABLE"),
         ("CREATE TABLE c (k INT) USING lakelatch", "LOCATION"),
         ("CREATE TABLE c USING lakelatch OPTIONS (path '/x', brnch 'y')", "branch"),
-        ("INSERT OVERWRITE a PARTITION (p) VALUES (1, 2)", "PARTITION out"),
+        ("INSERT OVERWRITE a PARTITION (p) VALUES (1, 2)", "leave PARTITION out"),
+        ("INSERT OVERWRITE a PARTITION (k = 1, p) VALUES (2)", r"leave p out of PARTITION"),
         ("WITH x AS (SELECT * FROM a) INSERT INTO a SELECT * FROM x", "INSERT INTO table WITH"),
         ("FROM a INSERT INTO a SELECT *", "a statement for each table"),
         ("BEGIN INSERT INTO a SELECT * FROM a; END", "one by one"),
@@ -154,6 +155,16 @@ def test_an_overwrite_of_a_part_in_a_dynamic_session_replaces_partitions_that_ge
         spark.conf.unset("spark.sql.sources.partitionOverwriteMode")
     spark.sql("INSERT OVERWRITE part PARTITION (d = 'a') SELECT 7, 3")
     assert left() == [(3, "b", 1), (7, "a", 3)]
+    for session in ("static", "dynamic"):
+        spark.conf.set("spark.sql.sources.partitionOverwriteMode", session)
+        try:
+            for number in (5, 6):
+                spark.sql(f"INSERT OVERWRITE part PARTITION (d = NULL) SELECT {number}, 1")
+        finally:
+            spark.conf.unset("spark.sql.sources.partitionOverwriteMode")
+        assert left() == [(3, "b", 1), (6, None, 1), (7, "a", 3)]
+    spark.sql("INSERT INTO part PARTITION (h = NULL) SELECT 4, 'b'")
+    assert (4, "b", None) in [tuple(row.values()) for row in ll.open_table(url).to_arrow().to_pylist()]
     spark.sql("DROP TABLE part")
 
 
