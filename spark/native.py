@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import StructType
 
 from ..core.metadata.data_file import DataFile
@@ -67,7 +68,8 @@ def scan_files(
     """Frames over the files of splits, which Spark's reader must be able to read correctly.
 
     The first frame has the files whose partitions Spark knows from their folders, so that it can leave out partitions, also while
-    a query runs; the second, if there is one, has the others. Dynamic pruning looks at the first part of a union alone.
+    a query runs; the second, if there is one, has the others. Dynamic pruning looks at the first part of a union alone. Of the
+    others, Spark knows the columns that are null in all, and leaves them out of a join by such a column.
 
     Args:
         root: the URL by which Spark opens the table's root, without a slash at the end.
@@ -88,7 +90,9 @@ def scan_files(
             yield _listed(reader.option("basePath", folder), root, known)
     if others:
         flat = reader.option("recursiveFileLookup", "true")
-        yield (_logged if by_log else _listed)(flat, root, others)
+        frame = (_logged if by_log else _listed)(flat, root, others)
+        nulls = {n: F.lit(None).cast(columns[n].dataType) for n in null_columns(others, schema) if n in columns.names}
+        yield frame.withColumns(nulls) if nulls else frame
 
 
 def paths_without_job(session: Any) -> int:
@@ -172,6 +176,14 @@ def by_folders(splits: Iterable[Split], schema: TableSchema) -> tuple[str, list[
     files = Counter({base: sum(len(s.files) for s in found) for base, found in known.items()})
     chosen = files.most_common(1)[0][0]
     return chosen, known.pop(chosen), others + [split for found in known.values() for split in found]
+
+
+def null_columns(splits: Iterable[Split], schema: TableSchema) -> list[str]:
+    """Partition columns without a value in any of the splits. A literal in their place tells Spark before a query runs that no
+    join or comparison finds a row there."""
+    codec = codec_of(schema)
+    values = [codec.decode(partition) for partition in {s.partition for s in splits}]
+    return [f.name for i, f in enumerate(codec.fields) if all(row[i] is None for row in values)]
 
 
 def _base(key: str, partition_path: str) -> str | None:

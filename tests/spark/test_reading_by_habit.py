@@ -166,6 +166,22 @@ def test_a_join_prunes_partitions_beside_an_odd_one(spark: Any, tmp_path: Path, 
     joined = lake.read(spark, url).join(spark.read.parquet(days).where("y = 3"), "p")
     assert sorted(row.v for row in joined.collect()) == [3, 7]
     assert "dynamicpruning" in plan_of(joined).lower()
+    assert ("Union" in plan_of(joined)) == (odd is not None)  # no row of a null partition is in a join
+
+
+def test_columns_that_are_null_in_all_odd_partitions_are_told(spark: Any, tmp_path: Path) -> None:
+    """A condition finds the rows that it finds in the table's files, whichever column is null."""
+    kind = pa.schema([("p", pa.date32()), ("q", pa.string()), ("id", pa.int32())])
+    table = ll.create_table(str(tmp_path / "t"), kind, partition_by=["p", "q"])
+    day = dt.date(2024, 1, 1)
+    found = [(day, "a"), (None, "a"), (None, "x:y"), (None, None)]
+    table.append(pa.table({"p": [p for p, _ in found], "q": [q for _, q in found], "id": range(4)}, kind))
+    frame = lake.read(spark, table.url)
+    assert frame.where("p IS NULL AND q >= 'a'").count() == 2
+    assert frame.where("p <=> NULL").selectExpr("count(p)", "count(q)", "sum(id)").first() == (0, 2, 6)
+    assert frame.where("p >= '2020-01-01'").collect() == [(day, "a", 0)]
+    lake.write(frame.where("q IS NOT NULL"), str(tmp_path / "copy"), options={})
+    assert ll.open_table(str(tmp_path / "copy")).count() == 3
 
 
 @pytest.mark.parametrize("folder", ["table", "a=1", "a b", "50%"])
