@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import subprocess
 import sys
@@ -151,12 +152,14 @@ def test_a_bucket_of_ten_times_the_memory_is_read_within_it(engine: str, tmp_pat
     assert sum(file.nbytes for file in files) > 10 * memory
     add_files(table, *files)
     command = [sys.executable, "-c", CHILD, str(tmp_path / "t"), str(memory)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    # The allocator that older Arrow brings keeps what was freed for a while, which is no memory of the read.
+    allocator = {"ARROW_DEFAULT_MEMORY_POOL": "system"}
+    done = subprocess.run(command, env={**os.environ, **allocator}, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     taken, found, size = json.loads(done.stdout)
     assert (found, size > 6 * memory) == (2 * rows, True)
     print(f"{engine}: {taken / memory:.2f} x the memory that it may take")
-    assert taken < 1.3 * memory
+    assert taken < 1.1 * memory
 
 
 def test_texts_that_repeat_are_resolved_after_the_merge(tmp_path: Path) -> None:
