@@ -8,7 +8,7 @@ cannot be cast fails only the reads that want its row, as in Apache Paimon.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Protocol
 
@@ -17,6 +17,9 @@ import pyarrow.compute as pc
 
 from ...core.rows import sizes
 from ..projection.plan import ProjectionPlan
+
+_SMALL_ROWS = 1 << 12
+_JOINED_ROWS, _JOINED_BYTES = 1 << 15, 4 << 20
 
 
 class Rows(Protocol):
@@ -62,6 +65,8 @@ class FileRows:
 
     @property
     def nbytes(self) -> int:
+        if not any(map(pa.types.is_dictionary, self._batch.schema.types)):
+            return int(self._batch.nbytes)
         return sum(map(_plain_bytes, self._batch.columns))
 
     @property
@@ -104,6 +109,26 @@ class FileRows:
         made = {name: array.slice(offset, length) for name, array in self._made.items()}
         return FileRows(self._batch.slice(offset, length), self._projection, self._where, made)
 
+    def takes(self) -> bool:
+        """Can rows of other files be joined to these? No column is converted, so that no error has to tell which file it is."""
+        return self._projection.keeps(self._batch.schema)
+
+    def is_like(self, other: FileRows) -> bool:
+        """Have these rows the columns of the others?"""
+        return (
+            self._projection is other._projection
+            and self._made.keys() == other._made.keys()
+            and self._batch.schema.equals(other._batch.schema)
+        )
+
+    def joined(self, others: Sequence[FileRows]) -> FileRows:
+        """These rows and then others that are like them."""
+        if not others:
+            return self
+        parts = (self, *others)
+        made = {name: pa.concat_arrays([part._made[name] for part in parts]) for name in self._made}
+        return FileRows(pa.concat_batches([part._batch for part in parts]), self._projection, self._where, made)
+
     def packed(self) -> tuple[pa.RecordBatch, Callable[[pa.RecordBatch], FileRows]]:
         """The values as one batch without dictionaries, those of the file and those that are converted already; and what makes
         rows of such a batch, or of a slice of it, again. That keeps nothing of the values."""
@@ -119,6 +144,25 @@ class FileRows:
     def replace_nulls(self, name: str, values: Any) -> None:
         """Replace the nulls of a column by other values."""
         self._made[name] = pc.coalesce(self.column(name), values)
+
+
+def joined(parts: Iterable[Rows]) -> Iterator[Rows]:
+    """The same rows in the same order. Small parts that can be joined are, because each costs the steps that follow as much as
+    hundreds of rows."""
+    waiting, rows, held = list[FileRows](), 0, 0
+    for part in parts:
+        size = part.nbytes if len(part) < _SMALL_ROWS else _JOINED_BYTES
+        is_full = rows + len(part) > _JOINED_ROWS or held + size > _JOINED_BYTES
+        if waiting and (is_full or not (isinstance(part, FileRows) and waiting[0].is_like(part))):
+            yield waiting[0].joined(waiting[1:])
+            waiting, rows, held = [], 0, 0
+        if isinstance(part, FileRows) and size < _JOINED_BYTES and (waiting or part.takes()):
+            waiting.append(part)
+            rows, held = rows + len(part), held + size
+        else:
+            yield part
+    if waiting:
+        yield waiting[0].joined(waiting[1:])
 
 
 def _filtered(batch: pa.RecordBatch, mask: pa.BooleanArray, count: int) -> pa.RecordBatch:

@@ -134,6 +134,17 @@ class ProjectionPlan:
         leaves = (leaf for column in self.columns for leaf in leaves_of(column.node))
         return any(leaf.root in TIMESTAMP_ROOTS and leaf.precision > _MICRO_DIGITS for leaf in leaves)
 
+    def keeps(self, schema: pa.Schema) -> bool:
+        """Are all columns of the result those of a batch with this schema as they are, or nulls?"""
+        return all(
+            isinstance(c.node, Absent)
+            or (
+                (isinstance(c.node, Atomic) and c.node.source == c.node.target)
+                and ((at := schema.get_field_index(c.source)) < 0 or schema.field(at).type == c.node.arrow)
+            )
+            for c in self.columns
+        )
+
     def sources(self, names: Iterable[str]) -> set[str]:
         """The columns of the file of which some columns of the result are made. Names of other columns have none."""
         found = (self._by_name[name].source for name in names if name in self._by_name)

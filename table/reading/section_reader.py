@@ -26,7 +26,7 @@ from ...core.rows.types import Field
 from ...core.statistics.pruning import split_predicate
 from ..formats.data_source import BATCH_ROWS
 from ..formats.external import located
-from ..formats.file_rows import Rows
+from ..formats.file_rows import Rows, joined
 from ..merging.merge import chosen_rows, columns_to_merge, merge_section, newest_rows
 from ..merging.sections import are_in_order, sorted_runs
 from ..scan.split import Split
@@ -178,9 +178,12 @@ class SectionReader:
         return windows(pieces, keys, budget if is_sorted else None)
 
     def _kept(self, window: Window, is_kept: Any) -> Iterator[Rows]:
-        """The wanted columns of some rows of a window, piece by piece."""
-        for piece, of_piece in _by_piece(window, is_kept):
-            kept = piece.rows.kept(pa.array(of_piece), self._wanted)
+        """The wanted columns of some rows of a window."""
+        start = 0
+        for rows in joined(piece.rows for piece in window.pieces):
+            end = start + len(rows)
+            kept = rows.kept(pa.array(is_kept[start:end]), self._wanted)
+            start = end
             if len(kept):
                 yield kept
 

@@ -41,6 +41,8 @@ class Piece(NamedTuple):
     where: str = ""
 
     def slice(self, offset: int, length: int) -> Piece:
+        if length == len(self.rows):
+            return self
         return self._replace(rows=self.rows.slice(offset, length))
 
 
@@ -92,35 +94,40 @@ def windows(runs: Sequence[Iterable[Piece]], keys: Sequence[str], budget: int | 
     cursors = [_Cursor(run, keys) for run in runs]
     for cursor in cursors:
         cursor.fill()
+    cursors = [cursor for cursor in cursors if cursor.pieces]
     if budget is not None:
         budget = _enough(budget, sum(cursor.size for cursor in cursors))
+    order = _Ascending(len(cursors), keys)
     while True:
         for cursor in cursors:
             if not cursor.pieces:
                 cursor.fill()
         reading = [cursor for cursor in cursors if not cursor.is_done]
-        while reading and _fill_lowest(reading, keys, budget, sum(cursor.size for cursor in cursors)):
+        while reading and _fill_lowest(reading, budget, sum(cursor.size for cursor in cursors)):
             reading = [cursor for cursor in cursors if not cursor.is_done]
         if not reading:
             last = Window((piece for cursor in cursors for piece in cursor.pieces), is_last=True)
             if len(last):
                 yield last
             return
-        for cursor in cursors:
-            cursor.check()
-        yield Window(_taken(cursors, _lowest(reading, keys).pieces[-1], keys))
+        order.check(cursors)
+        yield Window(_taken(cursors, _lowest(reading).last, keys))
 
 
 class _Cursor:
-    """The place that has been reached in one run."""
+    """The place that has been reached in one run.
+
+    Attributes:
+        last: the key columns of the last row that was read.
+        checked: how many pieces are known to ascend.
+    """
 
     def __init__(self, run: Iterable[Piece], keys: Sequence[str]) -> None:
         self._run, self._keys = iter(run), keys
         self.pieces: list[Piece] = []
         self.is_done = False
-        self.size = 0
-        self._checked = 0
-        self._before: list[Any] | None = None
+        self.size = self.checked = 0
+        self.last: list[Any] = []
 
     def fill(self) -> None:
         """Read one more piece that has rows."""
@@ -128,32 +135,63 @@ class _Cursor:
             if len(piece.rows):
                 self.pieces.append(piece)
                 self.size += _weight(piece)
+                self.last = [piece.rows.column(name).slice(len(piece.rows) - 1) for name in self._keys]
                 return
         self.is_done = True
 
     def replace(self, pieces: list[Piece]) -> None:
         """Keep only these pieces, which are at the end of those that there were."""
-        if self.pieces:  # a copy, so that the batch can be freed
-            self._before = [_column([_last_row(self.pieces[-1])], name).take(pa.array([0])) for name in self._keys]
-        self.pieces, self._checked = pieces, len(pieces)
+        self.pieces, self.checked = pieces, len(pieces)
         self.size = sum(map(_weight, pieces))
 
-    def check(self) -> None:
-        """Refuse new pieces whose keys do not ascend, because rows of one key could then be in two windows."""
-        fresh, self._checked = self.pieces[self._checked :], len(self.pieces)
-        if not fresh:
+
+class _Ascending:
+    """Refuses rows whose keys do not ascend, because rows of one key could then be in two windows.
+
+    All runs are looked at together, so that a window costs few steps, however many runs there are.
+    """
+
+    def __init__(self, runs: int, keys: Sequence[str]) -> None:
+        self._keys = keys
+        self._before: list[Any] = []  # for each key column, the last that was checked of each run
+        self._runs = range(runs)
+
+    def check(self, cursors: Sequence[_Cursor]) -> None:
+        """Check the pieces that came since the last check."""
+        fresh = [cursor.pieces[cursor.checked :] for cursor in cursors]
+        new = [run for run in self._runs if fresh[run]]
+        if not new:
             return
-        columns = [_column(fresh, name) for name in self._keys]
-        older = self.pieces[: -len(fresh)]
-        before = [_column([_last_row(older[-1])], name) for name in self._keys] if older else self._before
-        if before is not None:
-            columns = [pa.concat_arrays(pair) for pair in zip(before, columns, strict=True)]
+        before = 1 if self._before else 0
+        columns = [
+            pa.concat_arrays(
+                [
+                    part
+                    for run in new
+                    for part in (
+                        *([self._before[number].slice(run, 1)] if before else []),
+                        *(piece.rows.column(name) for piece in fresh[run]),
+                    )
+                ]
+            )
+            for number, name in enumerate(self._keys)
+        ]
+        starts = np.cumsum([0, *(before + sum(len(piece.rows) for piece in fresh[run]) for run in new)])
         codes = key_codes(columns)
-        if not (codes[1:] > codes[:-1]).all():
+        ascend = codes[1:] > codes[:-1]
+        ascend[starts[1:-1] - 1] = True
+        if not ascend.all():
+            run = new[int(np.searchsorted(starts, np.argmin(ascend), side="right")) - 1]
             raise TableCorrupt(
-                f"{fresh[0].where}: the rows are not sorted by key, although tables with a primary key are",
+                f"{fresh[run][0].where}: the rows are not sorted by key, although tables with a primary key are",
                 next_step=f"set option '{opt.MERGE_MEMORY.key}' to more than the size of the bucket, and compact the table",
             )
+        # Copies, so that batches can be freed.
+        self._before = [_copy([cursor.last[number] for cursor in cursors]) for number in range(len(self._keys))]
+
+
+def _copy(parts: Sequence[Any]) -> Any:
+    return pa.concat_arrays(parts).take(pa.array(np.arange(len(parts))))
 
 
 def _weight(piece: Piece) -> int:
@@ -170,7 +208,7 @@ def _enough(budget: int, held: int) -> int:
     return 2 * held if held > budget else max(budget, min(2 * held, budget + budget // 4))
 
 
-def _fill_lowest(cursors: Sequence[_Cursor], keys: Sequence[str], budget: int | None, held: int) -> bool:
+def _fill_lowest(cursors: Sequence[_Cursor], budget: int | None, held: int) -> bool:
     """Read on in the half of the cursors that have come less far than the others, as long as there is room. One look at the last
     keys serves all of them, so that a piece costs no more for many runs than for few.
 
@@ -185,7 +223,7 @@ def _fill_lowest(cursors: Sequence[_Cursor], keys: Sequence[str], budget: int | 
             cursor.fill()
         return True
     had_room = held < budget
-    for place in _order(cursors, keys)[: -(-len(cursors) // 2)] if had_room else ():
+    for place in _order(cursors)[: -(-len(cursors) // 2)] if had_room else ():
         held -= cursors[place].size
         cursors[place].fill()
         held += cursors[place].size
@@ -194,35 +232,41 @@ def _fill_lowest(cursors: Sequence[_Cursor], keys: Sequence[str], budget: int | 
     return had_room
 
 
-def _lowest(cursors: Sequence[_Cursor], keys: Sequence[str]) -> _Cursor:
+def _lowest(cursors: Sequence[_Cursor]) -> _Cursor:
     """The cursor whose last row has the smallest key."""
-    return cursors[_order(cursors, keys)[0]]
+    return cursors[_order(cursors)[0]]
 
 
-def _order(cursors: Sequence[_Cursor], keys: Sequence[str]) -> list[int]:
+def _order(cursors: Sequence[_Cursor]) -> list[int]:
     """The places of cursors by the keys of their last rows."""
     if len(cursors) == 1:
         return [0]
-    codes = key_codes([_column([_last_row(c.pieces[-1]) for c in cursors], name) for name in keys])
+    codes = key_codes([pa.concat_arrays(column) for column in zip(*(c.last for c in cursors), strict=True)])
     return [int(place) for place in np.argsort(codes, kind="stable")]
 
 
-def _taken(cursors: Sequence[_Cursor], end: Piece, keys: Sequence[str]) -> list[Piece]:
-    """Take all rows up to the last key of a piece."""
+def _taken(cursors: Sequence[_Cursor], end: Sequence[Any], keys: Sequence[str]) -> list[Piece]:
+    """Take all rows up to a key."""
     held = [(cursor, piece) for cursor in cursors for piece in cursor.pieces]
-    ends = [row for _, piece in held for row in (piece.slice(0, 1), _last_row(piece))] + [_last_row(end)]
-    codes = key_codes([_column(ends, name) for name in keys])
+    columns = [[piece.rows.column(name) for _, piece in held] for name in keys]
+    ends = [
+        pa.concat_arrays([part for c in column for part in (c.slice(0, 1), c.slice(len(c) - 1))] + [last])
+        for column, last in zip(columns, end, strict=True)
+    ]
+    codes = key_codes(ends)
     begins, lasts, cut = codes[0:-1:2], codes[1:-1:2], codes[-1]
     counts = [
         len(piece.rows) if last <= cut else 0 if first > cut else -1
         for (_, piece), first, last in zip(held, begins, lasts, strict=True)
     ]
-    divided = [piece for (_, piece), count in zip(held, counts, strict=True) if count < 0]
+    divided = [place for place, count in enumerate(counts) if count < 0]
     if divided:
-        codes = key_codes([_column([*divided, _last_row(end)], name) for name in keys])
-        offsets = np.cumsum([0, *(len(piece.rows) for piece in divided)])
-        found = iter(int(np.searchsorted(codes[a:b], codes[-1], side="right")) for a, b in pairwise(offsets))
-        counts = [next(found) if count < 0 else count for count in counts]
+        codes = key_codes(
+            [pa.concat_arrays([*(c[i] for i in divided), last]) for c, last in zip(columns, end, strict=True)]
+        )
+        offsets = np.cumsum([0, *(len(held[place][1].rows) for place in divided)])
+        for place, (a, b) in zip(divided, pairwise(offsets), strict=True):
+            counts[place] = int(np.searchsorted(codes[a:b], codes[-1], side="right"))
     taken, left = [], {id(cursor): list[Piece]() for cursor in cursors}
     for (cursor, piece), count in zip(held, counts, strict=True):
         if count:
@@ -232,10 +276,6 @@ def _taken(cursors: Sequence[_Cursor], end: Piece, keys: Sequence[str]) -> list[
     for cursor in cursors:
         cursor.replace(left[id(cursor)])
     return taken
-
-
-def _last_row(piece: Piece) -> Piece:
-    return piece.slice(len(piece.rows) - 1, 1)
 
 
 def _column(pieces: Sequence[Piece], name: str) -> Any:

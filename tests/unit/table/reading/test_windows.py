@@ -105,13 +105,15 @@ def test_ranges_of_keys_give_the_rows_of_one_merge(keys: str, options: dict[str,
 
 
 def test_a_file_that_is_not_sorted_is_refused_where_it_does_not_fit_into_memory() -> None:
-    def pieces(keys: list[list[int]]) -> list[Piece]:
-        return [Piece(0, 0, ColumnRows(len(part), {"k": pa.array(part, pa.int64())}), "data file x") for part in keys]
+    def pieces(keys: list[list[int]], name: str = "y") -> list[Piece]:
+        return [
+            Piece(0, 0, ColumnRows(len(part), {"k": pa.array(part, pa.int64())}), f"data file {name}") for part in keys
+        ]
 
     for unsorted in ([[1, 3, 2], [4], [5]], [[1, 2], [2], [3]], [[4], [1], [5]]):
         more = [[n] for n in range(7, 30)]
         with pytest.raises(TableCorrupt, match=r"data file x: the rows are not sorted.*read\.merge-memory"):
-            list(windows([pieces([*unsorted, *more]), pieces([[1], [6], *more])], ["k"], 1))
+            list(windows([pieces([[2], *more]), pieces([*unsorted, *more], "x"), pieces([[1], [6], *more])], ["k"], 1))
         (window,) = windows([pieces(unsorted)], ["k"], 1 << 20)
         assert len(window) == sum(map(len, unsorted))
 
