@@ -49,7 +49,18 @@ def row_bytes(array: Any) -> Any:
         ends = np.cumsum(np.concatenate(([0], row_bytes(array.flatten()))))
         places = list_offsets(array)
         return ends[places[1:]] - ends[places[:-1]] + 4
-    return np.full(len(array), -(-getattr(t, "bit_width", 8) // 8) if t.num_fields == 0 and t != pa.null() else 0)
+    return np.full(len(array), _fixed_bytes(t) or 0)
+
+
+@lru_cache(maxsize=1024)
+def _fixed_bytes(t: Any) -> int | None:
+    """What each value of a type takes; None if they differ."""
+    if t == pa.null() or t.num_fields or _is_text(t) or _is_encoded(t) or isinstance(t, pa.BaseExtensionType):
+        return None
+    try:
+        return -(-int(t.bit_width) // 8)
+    except ValueError:  # a view
+        return None
 
 
 def run_numbers(array: Any) -> Any:
@@ -94,7 +105,9 @@ def spans(sizes: Any, most_bytes: int | None = None) -> Iterator[slice]:
 
 def widths(batch: pa.RecordBatch) -> Any:
     """The bytes of each row of a batch."""
-    return sum((row_bytes(column) for column in batch.columns), np.zeros(batch.num_rows, np.int64))
+    fixed = [_fixed_bytes(t) for t in batch.schema.types]
+    varying = (row_bytes(batch.column(i)) for i, size in enumerate(fixed) if size is None)
+    return sum(varying, np.full(batch.num_rows, sum(size or 0 for size in fixed)))
 
 
 def pieces(batch: pa.RecordBatch, most_bytes: int | None = None) -> Iterator[pa.RecordBatch]:
