@@ -139,12 +139,12 @@ class OlderRows:
         deleted = self._deleted(file.file_name)
         stored = {file: located(self._store, self._stored[file.file_name])}
         for start, batch in self._keys.rows(stored, predicate, False):
-            places = wanted.places([batch.column(f.name) for f in self._rules.keys])
-            rows = np.flatnonzero(places >= 0)
+            rows, places = wanted.find([batch.column(f.name) for f in self._rules.keys])
             if deleted is not None:
-                rows = rows[~np.isin(rows + start, deleted)]
+                live = ~np.isin(rows + start, deleted)
+                rows, places = rows[live], places[live]
             if len(rows):
-                yield places[rows], rows + start
+                yield places, rows + start
 
     def _range(self, columns: Sequence[Any]) -> tuple[ComparableKey, ComparableKey, Predicate | None]:
         """The smallest and largest key, and a condition on the first column that all keys meet."""

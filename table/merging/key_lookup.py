@@ -4,6 +4,8 @@ Owns: `KeySet`. Must not know: files, levels. Source: format/lookup-compaction Â
 
 Invariants: Two keys are the same if `core.rows.value_numbers` says so: nulls are equal, -0.0 differs from 0.0, NaNs are equal.
 Memory holds the keys that are looked for, and a few numbers for each row of a batch.
+Where the first key column is of numbers and ascends, as in sorted files, the keys are searched for in it, and no other row is
+looked at.
 """
 
 from __future__ import annotations
@@ -30,6 +32,9 @@ class KeySet:
     >>> wanted = KeySet([pa.array([7, 3, None]), pa.array(["x", "x", "y"])])
     >>> wanted.places([pa.array([3, None, 3]), pa.array(["x", "y", "y"])]).tolist()
     [1, 2, -1]
+    >>> rows, places = wanted.find([pa.array([1, 3, 5, 7]), pa.array(["x", "x", "x", "x"])])
+    >>> rows.tolist(), places.tolist()
+    ([1, 3], [1, 0])
     """
 
     def __init__(self, columns: Sequence[Any]) -> None:
@@ -44,6 +49,8 @@ class KeySet:
             self._combined.append(combined)
         self._places = np.empty(len(numbers), np.int64)
         self._places[numbers] = np.arange(len(numbers))
+        searched = _numbers(columns[0])
+        self._searched = None if searched is None else np.unique(searched)
 
     def __len__(self) -> int:
         return len(self._places)
@@ -54,6 +61,38 @@ class KeySet:
         Args:
             columns: the key columns of some rows, of the same types.
         """
+        rows, found = self.find(columns)
+        places = np.full(len(columns[0]), NOT_FOUND)
+        places[rows] = found
+        return places
+
+    def find(self, columns: Sequence[Any]) -> tuple[Array, Array]:
+        """The rows whose keys are looked for, ascending, and the position of each one's key.
+
+        Args:
+            columns: as for `places`.
+        """
+        rows = self._search(columns[0])
+        if rows is not None:
+            columns = [column.take(pa.array(rows)) for column in columns]
+        places = self._look_at(columns)
+        found = np.flatnonzero(places >= 0)
+        return found if rows is None else rows[found], places[found]
+
+    def _search(self, column: Any) -> Array | None:
+        """The rows whose first value is looked for; None where it cannot be searched."""
+        values, searched = _numbers(column), self._searched
+        if values is None or searched is None or not len(values) or (values[1:] < values[:-1]).any():
+            return None
+        wanted = searched[np.searchsorted(searched, values[0]) : np.searchsorted(searched, values[-1], "right")]
+        if len(wanted) > len(values):
+            return None
+        begins, ends = np.searchsorted(values, wanted), np.searchsorted(values, wanted, "right")
+        counts = ends - begins
+        skipped = np.cumsum(counts) - counts
+        return np.repeat(begins - skipped, counts) + np.arange(counts.sum())
+
+    def _look_at(self, columns: Sequence[Any]) -> Array:
         numbers = np.zeros(len(columns[0]), np.int64)
         for column, values, combined in zip(map(_comparable, columns), self._values, self._combined, strict=True):
             codes = _index_in(column, values)
@@ -72,6 +111,16 @@ def _numbered(codes: Array) -> tuple[Array, Array]:
     """A number for each code, in the order of codes, and the codes by number."""
     combined, numbers = np.unique(codes, return_inverse=True)
     return np.asarray(numbers, np.int64), np.asarray(combined, np.int64)
+
+
+def _numbers(column: Any) -> Array | None:
+    """The values of a column of whole numbers, dates or times, as they lie in memory; None for another one, or with nulls."""
+    kind = column.type
+    if column.null_count or not (pa.types.is_integer(kind) or pa.types.is_temporal(kind)) or pa.types.is_interval(kind):
+        return None
+    if pa.types.is_temporal(kind):
+        column = column.view(pa.int32() if kind.bit_width == 32 else pa.int64())
+    return np.asarray(column)
 
 
 def _comparable(column: Any) -> Any:

@@ -24,7 +24,7 @@ FIELDS = (
     Field(1, "t", timestamp(6)),
     Field(2, "v", string()),
 )
-places = KeySet.places
+find_all = KeySet.find
 Row = tuple[int, int | None, str | None]
 
 
@@ -130,7 +130,7 @@ def test_files_whose_keys_do_not_overlap_are_not_opened() -> None:
 def test_row_groups_are_skipped_without_a_loss(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(data_writer, "ROW_GROUP_BYTES", 1 << 14)
     monkeypatch.setattr(
-        KeySet, "places", lambda self, columns: looked_at.append(len(columns[0])) or places(self, columns)
+        KeySet, "find", lambda self, columns: looked_at.append(len(columns[0])) or find_all(self, columns)
     )
     looked_at: list[int] = []
     store, schema = MemoryStore("memory://older/groups"), schema_of()
