@@ -142,7 +142,10 @@ class KeyRowReader:
             for run in found
         ]
         keys = [f.name for f in self._rules.keys]
-        return windows_set_aside(runs, keys, budget, piece_bytes) if is_set_aside else windows(runs, keys, budget)
+        if not is_set_aside:
+            return windows(runs, keys, budget)
+        deciding = [[*keys, ROW_SEQUENCE.name, VALUE_KIND.name]] * len(files)
+        return windows_set_aside(runs, keys, deciding, budget, piece_bytes)
 
     def _cut(self, count: int, merged: Mapping[str, Any], constants: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
         for position in range(0, count, BATCH_ROWS):

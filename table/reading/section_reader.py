@@ -174,7 +174,8 @@ class SectionReader:
         ]
         keys = [f.name for f in self._rules.keys]
         if is_set_aside:
-            return windows_set_aside(pieces, keys, budget, piece_bytes)
+            deciding = [[*keys, *(f.name for f in fields)] for fields in order]
+            return windows_set_aside(pieces, keys, deciding, budget, piece_bytes)
         return windows(pieces, keys, budget if is_sorted else None)
 
     def _kept(self, window: Window, is_kept: Any) -> Iterator[Rows]:

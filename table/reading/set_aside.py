@@ -4,8 +4,9 @@ Owns: `takes_too_much`, `windows_set_aside`. Must not know: how rows are merged.
 
 Invariants: An open decoder holds pages of its columns, however few rows are wanted at a time. Where the decoders of all runs
 would take more than their share of the memory, one run after the other is decoded into the file, and memory holds one
-decoder, then a piece of each run. Conversions that wait for wanted rows still wait. The file has no name, so that nothing
-of it stays.
+decoder, then a piece of each run. Of a row that is larger than a piece, memory holds the columns that decide the merge: the
+others stay in the file until they are wanted. Conversions that wait for wanted rows still wait. The file has no name, so that
+nothing of it stays.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -22,7 +24,8 @@ from ...core.errors import InvalidArgument
 from ...core.metadata.data_file import DataFile
 from ...core.rows import sizes
 from ..formats.data_source import SMALL_FILE_BYTES
-from ..formats.file_rows import FileRows
+from ..formats.file_rows import FileRows, Rows
+from .waiting_rows import WaitingRows
 from .windows import Piece, Window, windows
 
 _PAGE_BYTES, _FETCHED_BYTES = 1 << 20, 1 << 16
@@ -51,11 +54,16 @@ def _decoder_bytes(file: DataFile, columns: int) -> int:
 
 
 def windows_set_aside(
-    runs: Sequence[Iterator[Piece]], keys: Sequence[str], budget: int, piece_bytes: int
+    runs: Sequence[Iterator[Piece]],
+    keys: Sequence[str],
+    deciding: Sequence[Sequence[str]],
+    budget: int,
+    piece_bytes: int,
 ) -> Iterator[Window]:
     """The rows of some runs, cut into ranges of keys as by `windows`.
 
     Args:
+        deciding: of each file, the columns that decide a merge, keys too.
         piece_bytes: about how much of a run is in memory at a time.
 
     Raises:
@@ -63,9 +71,17 @@ def windows_set_aside(
         TableCorrupt: a file is damaged, or its rows are not sorted by key.
     """
     with tempfile.TemporaryFile(prefix="lakelatch-", buffering=0) as file:
-        kept = [_keep(file, run, max(piece_bytes, _LEAST_PIECE_BYTES)) for run in runs]
+        kept = [_keep(file, run, deciding, max(piece_bytes, _LEAST_PIECE_BYTES)) for run in runs]
         pa.default_memory_pool().release_unused()
         yield from windows([_given_back(file.fileno(), stretches) for stretches in kept], keys, budget)
+
+
+class _Part(NamedTuple):
+    """Some rows in the file: their bytes, of which the first are the columns that decide, if they are there once more."""
+
+    rows: int
+    head: int
+    length: int
 
 
 class _Stretch(NamedTuple):
@@ -76,17 +92,25 @@ class _Stretch(NamedTuple):
     where: str
     unpacked: Callable[[pa.RecordBatch], FileRows]
     start: int
-    lengths: list[int]
+    parts: list[_Part]
 
 
-def _keep(file: Any, run: Iterator[Piece], piece_bytes: int) -> list[_Stretch]:
+def _keep(file: Any, run: Iterator[Piece], deciding: Sequence[Sequence[str]], piece_bytes: int) -> list[_Stretch]:
     found = []
     for piece in run:
         assert isinstance(piece.rows, FileRows)  # files of sorted runs have all columns
         batch, unpacked = piece.rows.packed()
         start = file.seek(0, os.SEEK_END)
-        lengths = [_write(file, part) for part in sizes.pieces(batch, piece_bytes)] if len(piece.rows) else []
-        found.append(_Stretch(piece.file, piece.level, piece.where, unpacked, start, lengths))
+        parts, at = [], 0
+        for part in sizes.pieces(batch, piece_bytes) if len(piece.rows) else ():
+            head = 0
+            if part.nbytes > piece_bytes:  # a single row
+                rows = piece.rows.slice(at, part.num_rows)
+                names = deciding[piece.file]
+                head = _write(file, pa.RecordBatch.from_arrays([rows.column(name) for name in names], names))
+            parts.append(_Part(part.num_rows, head, _write(file, part)))
+            at += part.num_rows
+        found.append(_Stretch(piece.file, piece.level, piece.where, unpacked, start, parts))
     return found
 
 
@@ -111,8 +135,26 @@ def _write(file: Any, batch: pa.RecordBatch) -> int:
 def _given_back(descriptor: int, stretches: Sequence[_Stretch]) -> Iterator[Piece]:
     for stretch in stretches:
         start = stretch.start
-        for length in stretch.lengths:
-            data = pa.py_buffer(os.pread(descriptor, length, start))
-            batch = pa.ipc.open_stream(data).read_next_batch()
-            yield Piece(stretch.file, stretch.level, stretch.unpacked(batch), stretch.where)
-            start += length
+        for part in stretch.parts:
+            load = partial(_loaded, descriptor, start + part.head, part.length, stretch.unpacked)
+            rows: Rows
+            if part.head:
+                head = _read(descriptor, start, part.head)
+                columns = dict(zip(head.schema.names, head.columns, strict=True))
+                rows = WaitingRows(columns, part.rows, load, part.length)
+            else:
+                rows = load()
+            yield Piece(stretch.file, stretch.level, rows, stretch.where)
+            start += part.head + part.length
+
+
+def _loaded(descriptor: int, start: int, length: int, unpacked: Callable[[pa.RecordBatch], FileRows]) -> FileRows:
+    return unpacked(_read(descriptor, start, length))
+
+
+def _read(descriptor: int, start: int, length: int) -> pa.RecordBatch:
+    parts = []
+    while length and (data := os.pread(descriptor, length, start)):  # one call gives 2 GiB at most
+        parts.append(data)
+        start, length = start + len(data), length - len(data)
+    return pa.ipc.open_stream(pa.py_buffer(parts[0] if len(parts) == 1 else b"".join(parts))).read_next_batch()

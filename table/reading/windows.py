@@ -20,6 +20,7 @@ from ...core.errors import TableCorrupt
 from ...core.metadata.merge_rules import LEVEL
 from ..formats.file_rows import Rows
 from ..merging.key_codes import key_codes
+from .waiting_rows import WaitingRows
 
 _SORTING_BYTES = 48
 """What sorting takes for each row: its code, its position, and a few of their kind."""
@@ -106,12 +107,10 @@ def windows(runs: Sequence[Iterable[Piece]], keys: Sequence[str], budget: int | 
         while reading and _fill_lowest(reading, budget, sum(cursor.size for cursor in cursors)):
             reading = [cursor for cursor in cursors if not cursor.is_done]
         if not reading:
-            last = Window((piece for cursor in cursors for piece in cursor.pieces), is_last=True)
-            if len(last):
-                yield last
+            yield from _divided([piece for cursor in cursors for piece in cursor.pieces], keys, budget, is_last=True)
             return
         order.check(cursors)
-        yield Window(_taken(cursors, _lowest(reading).last, keys))
+        yield from _divided(_taken(cursors, _lowest(reading).last, keys), keys, budget)
 
 
 class _Cursor:
@@ -276,6 +275,38 @@ def _taken(cursors: Sequence[_Cursor], end: Sequence[Any], keys: Sequence[str]) 
     for cursor in cursors:
         cursor.replace(left[id(cursor)])
     return taken
+
+
+def _divided(
+    pieces: Sequence[Piece], keys: Sequence[str], budget: int | None, is_last: bool = False
+) -> Iterator[Window]:
+    """All rows of some pieces in one window, or in several where columns that wait would take more than the budget.
+
+    Args:
+        pieces: without a budget, in any order; with one, each by ascending keys.
+    """
+    if not pieces:
+        return
+    waiting = [piece.rows.waiting_bytes if isinstance(piece.rows, WaitingRows) else 0 for piece in pieces]
+    if budget is None or sum(waiting) <= budget:
+        yield Window(pieces, is_last)
+        return
+    counts = [len(piece.rows) for piece in pieces]
+    codes = key_codes([_column(pieces, name) for name in keys])
+    order = np.argsort(codes, kind="stable")
+    weights = np.repeat([size / count for size, count in zip(waiting, counts, strict=True)], counts)[order]
+    ends = np.cumsum(weights)
+    cuts = np.unique(codes[order][np.searchsorted(ends, np.arange(budget, ends[-1], budget), side="right") - 1])
+    offsets = np.cumsum([0, *counts])
+    places = [[0, *np.searchsorted(codes[a:b], cuts, side="right"), b - a] for a, b in pairwise(offsets)]
+    for number in range(len(cuts) + 1):
+        found = [
+            piece.slice(int(of_piece[number]), int(of_piece[number + 1] - of_piece[number]))
+            for piece, of_piece in zip(pieces, places, strict=True)
+            if of_piece[number + 1] > of_piece[number]
+        ]
+        if found:
+            yield Window(found, is_last and number == len(cuts))
 
 
 def _column(pieces: Sequence[Piece], name: str) -> Any:

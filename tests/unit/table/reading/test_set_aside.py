@@ -12,6 +12,7 @@ import pytest
 import lakelatch as ll
 from lakelatch.core.errors import InvalidArgument
 from lakelatch.table.reading import set_aside
+from lakelatch.table.reading.waiting_rows import WaitingRows
 from lakelatch.table.writing.beginning import Beginning
 
 PARTS = {"read.merge-memory": "128 kb"}
@@ -40,7 +41,7 @@ def table_of(folder: Path, seed: int, **options: str) -> ll.Table:
                 "p": i % 2,
                 "k": f"key-{i:05d}",
                 "v": rng.choice([None, number, i]),
-                "city": rng.choice([None, "Ulm", "Bonn"]),
+                "city": rng.choice([None, "Ulm", "Bonn", f"{i} {number} " * rng.choice([1, 900])]),
                 "tags": rng.choice([None, [], ["a", None]]),
                 "op": rng.choice("uuud"),
             }
@@ -70,21 +71,28 @@ def test_the_same_rows_are_read_and_compacted(
     table = table_of(tmp_path / "t", seed, **options, **PARTS)
     expected = rows_of(table)
     asked: list[int] = []
+    waited: list[int] = []
     real = set_aside.windows_set_aside
 
-    def counted(runs: Any, keys: Any, budget: int, piece_bytes: int) -> Any:
+    def counted(runs: Any, keys: Any, deciding: Any, budget: int, piece_bytes: int) -> Any:
         asked.append(len(runs))
-        return real(runs, keys, budget, piece_bytes)
+        for window in real(runs, keys, deciding, budget, piece_bytes):
+            sizes = [p.rows.waiting_bytes for p in window.pieces if isinstance(p.rows, WaitingRows)]
+            waited.extend(sizes)
+            assert sum(sizes) <= budget + 8 * max(sizes, default=0), "a row of each run more, at most"
+            yield window
 
     monkeypatch.setattr(set_aside, "_ALWAYS_FREE", -(1 << 40))
     monkeypatch.setattr(set_aside, "_LEAST_PIECE_BYTES", 512)
     monkeypatch.setattr("lakelatch.table.reading.section_reader.windows_set_aside", counted)
     monkeypatch.setattr("lakelatch.table.reading.key_rows.windows_set_aside", counted)
     assert rows_of(table) == expected
-    assert asked and min(asked) > 1
+    assert asked and min(asked) > 1 and sum(waited) > 100_000
     asked.clear()
+    waited.clear()
     table.compact(full=True)
-    assert asked and rows_of(ll.open_table(str(tmp_path / "t"))) == expected
+    assert asked and sum(waited) > 100_000
+    assert rows_of(ll.open_table(str(tmp_path / "t"))) == expected
 
 
 def test_few_runs_are_merged_as_they_are_read_and_many_wait_on_disk(tmp_path: Path) -> None:
