@@ -113,7 +113,9 @@ class KeyRowReader:
         merge = merge or partial(merge_key_rows, self._rules, fields=self._schema.fields, wanted=self.wanted)
         for window in self.windows(store, split, section, alone, memory):
             count, merged = merge(window.column, drop_deletes=drop_deletes)
+            window.release()
             yield from self._cut(count, merged, constants)
+            del merged  # before the next rows are read
 
     def whole(self, split: Split, rows: pa.Table) -> Iterator[pa.RecordBatch]:
         """Rows as batches with all columns, those of the partition too.

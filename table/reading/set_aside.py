@@ -104,7 +104,7 @@ def _keep(file: Any, run: Iterator[Piece], deciding: Sequence[Sequence[str]], pi
         parts, at = [], 0
         for part in sizes.pieces(batch, piece_bytes) if len(piece.rows) else ():
             head = 0
-            if part.nbytes > piece_bytes:  # a single row
+            if part.num_rows == 1 and part.nbytes > piece_bytes:
                 rows = piece.rows.slice(at, part.num_rows)
                 names = deciding[piece.file]
                 head = _write(file, pa.RecordBatch.from_arrays([rows.column(name) for name in names], names))

@@ -300,8 +300,9 @@ def _divided(
     offsets = np.cumsum([0, *counts])
     places = [[0, *np.searchsorted(codes[a:b], cuts, side="right"), b - a] for a, b in pairwise(offsets)]
     for number in range(len(cuts) + 1):
+        # Rows of their own, so that what is read for them goes with the window.
         found = [
-            piece.slice(int(of_piece[number]), int(of_piece[number + 1] - of_piece[number]))
+            piece._replace(rows=piece.rows.slice(int(of_piece[number]), int(of_piece[number + 1] - of_piece[number])))
             for piece, of_piece in zip(pieces, places, strict=True)
             if of_piece[number + 1] > of_piece[number]
         ]
