@@ -8,7 +8,7 @@ are oldest file first. Memory holds about the bytes that are given, but at least
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -104,13 +104,13 @@ def windows(runs: Sequence[Iterable[Piece]], keys: Sequence[str], budget: int | 
             if not cursor.pieces:
                 cursor.fill()
         reading = [cursor for cursor in cursors if not cursor.is_done]
-        while reading and _fill_lowest(reading, budget, sum(cursor.size for cursor in cursors)):
+        while reading and _fill_lowest(reading, keys, budget, sum(cursor.size for cursor in cursors)):
             reading = [cursor for cursor in cursors if not cursor.is_done]
         if not reading:
             yield from _divided([piece for cursor in cursors for piece in cursor.pieces], keys, budget, is_last=True)
             return
         order.check(cursors)
-        yield from _divided(_taken(cursors, _lowest(reading).last, keys), keys, budget)
+        yield from _divided(_taken(cursors, _lowest(reading, keys).last, keys), keys, budget)
 
 
 class _Cursor:
@@ -126,7 +126,7 @@ class _Cursor:
         self.pieces: list[Piece] = []
         self.is_done = False
         self.size = self.checked = 0
-        self.last: list[Any] = []
+        self.last: dict[str, Any] = {}
 
     def fill(self) -> None:
         """Read one more piece that has rows."""
@@ -134,7 +134,7 @@ class _Cursor:
             if len(piece.rows):
                 self.pieces.append(piece)
                 self.size += _weight(piece)
-                self.last = [piece.rows.column(name).slice(len(piece.rows) - 1) for name in self._keys]
+                self.last = {name: piece.rows.column(name).slice(len(piece.rows) - 1) for name in self._keys}
                 return
         self.is_done = True
 
@@ -186,7 +186,7 @@ class _Ascending:
                 next_step=f"set option '{opt.MERGE_MEMORY.key}' to more than the size of the bucket, and compact the table",
             )
         # Copies, so that batches can be freed.
-        self._before = [_copy([cursor.last[number] for cursor in cursors]) for number in range(len(self._keys))]
+        self._before = [_copy([cursor.last[name] for cursor in cursors]) for name in self._keys]
 
 
 def _copy(parts: Sequence[Any]) -> Any:
@@ -207,7 +207,7 @@ def _enough(budget: int, held: int) -> int:
     return 2 * held if held > budget else max(budget, min(2 * held, budget + budget // 4))
 
 
-def _fill_lowest(cursors: Sequence[_Cursor], budget: int | None, held: int) -> bool:
+def _fill_lowest(cursors: Sequence[_Cursor], keys: Sequence[str], budget: int | None, held: int) -> bool:
     """Read on in the half of the cursors that have come less far than the others, as long as there is room. One look at the last
     keys serves all of them, so that a piece costs no more for many runs than for few.
 
@@ -222,7 +222,7 @@ def _fill_lowest(cursors: Sequence[_Cursor], budget: int | None, held: int) -> b
             cursor.fill()
         return True
     had_room = held < budget
-    for place in _order(cursors)[: -(-len(cursors) // 2)] if had_room else ():
+    for place in _order(cursors, keys)[: -(-len(cursors) // 2)] if had_room else ():
         held -= cursors[place].size
         cursors[place].fill()
         held += cursors[place].size
@@ -231,26 +231,26 @@ def _fill_lowest(cursors: Sequence[_Cursor], budget: int | None, held: int) -> b
     return had_room
 
 
-def _lowest(cursors: Sequence[_Cursor]) -> _Cursor:
+def _lowest(cursors: Sequence[_Cursor], keys: Sequence[str]) -> _Cursor:
     """The cursor whose last row has the smallest key."""
-    return cursors[_order(cursors)[0]]
+    return cursors[_order(cursors, keys)[0]]
 
 
-def _order(cursors: Sequence[_Cursor]) -> list[int]:
+def _order(cursors: Sequence[_Cursor], keys: Sequence[str]) -> list[int]:
     """The places of cursors by the keys of their last rows."""
     if len(cursors) == 1:
         return [0]
-    codes = key_codes([pa.concat_arrays(column) for column in zip(*(c.last for c in cursors), strict=True)])
+    codes = key_codes([pa.concat_arrays([c.last[name] for c in cursors]) for name in keys])
     return [int(place) for place in np.argsort(codes, kind="stable")]
 
 
-def _taken(cursors: Sequence[_Cursor], end: Sequence[Any], keys: Sequence[str]) -> list[Piece]:
+def _taken(cursors: Sequence[_Cursor], end: Mapping[str, Any], keys: Sequence[str]) -> list[Piece]:
     """Take all rows up to a key."""
     held = [(cursor, piece) for cursor in cursors for piece in cursor.pieces]
-    columns = [[piece.rows.column(name) for _, piece in held] for name in keys]
+    columns = {name: [piece.rows.column(name) for _, piece in held] for name in keys}
     ends = [
-        pa.concat_arrays([part for c in column for part in (c.slice(0, 1), c.slice(len(c) - 1))] + [last])
-        for column, last in zip(columns, end, strict=True)
+        pa.concat_arrays([part for c in columns[name] for part in (c.slice(0, 1), c.slice(len(c) - 1))] + [end[name]])
+        for name in keys
     ]
     codes = key_codes(ends)
     begins, lasts, cut = codes[0:-1:2], codes[1:-1:2], codes[-1]
@@ -260,9 +260,7 @@ def _taken(cursors: Sequence[_Cursor], end: Sequence[Any], keys: Sequence[str]) 
     ]
     divided = [place for place, count in enumerate(counts) if count < 0]
     if divided:
-        codes = key_codes(
-            [pa.concat_arrays([*(c[i] for i in divided), last]) for c, last in zip(columns, end, strict=True)]
-        )
+        codes = key_codes([pa.concat_arrays([*(columns[n][place] for place in divided), end[n]]) for n in keys])
         offsets = np.cumsum([0, *(len(held[place][1].rows) for place in divided)])
         for place, (a, b) in zip(divided, pairwise(offsets), strict=True):
             counts[place] = int(np.searchsorted(codes[a:b], codes[-1], side="right"))
