@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import struct
+
 import pytest
 from pyroaring import BitMap
 
@@ -28,6 +30,12 @@ def test_a_container_has_its_smallest_form(values: range, most_bytes: int) -> No
     data = write_bitmap64(bitmap)
     assert most_bytes < len(data) <= most_bytes + EMPTY_CONTAINER
     assert read_bitmap64(data) == bitmap
+
+
+def test_a_container_that_is_as_short_as_a_run_stays_a_list() -> None:
+    """As Apache Paimon's library: it changes the form only where that saves bytes."""
+    assert struct.pack("<I3H", 3, 1, 2, 3) in write_bitmap64({0: BitMap([1, 2, 3])})
+    assert struct.pack("<IH2H", 4, 1, 1, 3) in write_bitmap64({0: BitMap([1, 2, 3, 4])})
 
 
 @pytest.mark.parametrize(("children", "kind"), [(2, 0), (4, 0), (5, 1), (16, 1), (17, 2), (48, 2), (49, 3), (256, 3)])
