@@ -24,7 +24,7 @@ from ...core.expressions.functions import rounded
 from ...core.expressions.names import Names
 from ...core.expressions.scope import Scope, as_instant, as_local
 from ...core.expressions.sql import parse_expression
-from ...core.expressions.tree import TARGET, Expression, InZone, Literal, Reference, lit, references_of
+from ...core.expressions.tree import TARGET, Expression, InZone, Literal, Reference, lit
 from ...core.rows.arrow import to_arrow
 from ...core.rows.literals import coerce_literal
 from ...core.rows.partition import closest
@@ -100,12 +100,6 @@ class Assignment:
         made = Assignment(tuple(fields), _in_zone(values, by_name, zone), keeps, zone, frozenset(whole))
         made.check(schemas)
         return made
-
-    @property
-    def target_columns(self) -> frozenset[str]:
-        """The columns of the table that are read for the values."""
-        found = (r.parts for value in self.values.values() for r in references_of(value))
-        return frozenset(parts[1] for parts in found if parts[0] == TARGET)
 
     def check(self, schemas: Mapping[str, pa.Schema]) -> None:
         """Refuse values whose types do not fit their columns, without any row."""

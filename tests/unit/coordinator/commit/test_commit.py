@@ -393,6 +393,10 @@ def test_overwrites_state_what_they_replace(store: Lab) -> None:
         table.overwrite(rows("x", 1), partition={"part": "d"})
     with pytest.raises(InvalidArgument, match="dynamic"):
         table.overwrite(rows("d", 1))
+    for nothing in ([], [{}], [{"part": "d"}, {}]):
+        with pytest.raises(InvalidArgument, match="at least one partition column"):
+            table.drop_partitions(nothing)
+    assert parts(table) == {"part=d": 2}
     table.truncate()
     assert parts(table) == {}
     latest = table.snapshot()

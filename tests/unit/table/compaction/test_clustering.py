@@ -134,6 +134,8 @@ def test_what_cannot_be_sorted_is_named() -> None:
     ]:
         with pytest.raises(InvalidArgument, match=problem):
             table.optimize(**given)
+    with pytest.raises(InvalidArgument, match="column 'p' is a partition column: a file has only one value of it"):
+        made(files=1, partition_by=["p"]).optimize(by=["a", "p"])
     keyed = ll.create_table(f"memory://clustering/{next(_names)}", SCHEMA, primary_key=["a"], options={"bucket": "1"})
     with pytest.raises(Unsupported, match="primary key"):
         keyed.optimize(by=["b"])

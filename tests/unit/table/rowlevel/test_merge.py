@@ -383,3 +383,12 @@ def test_an_assigned_column_may_be_named_with_its_table() -> None:
     merge = table.merge(rows((1, "c")), on=["id"])
     with pytest.raises(InvalidArgument, match=r"no column 's\.note'"):
         merge.when_matched_update({"s.note": "'x'"}).execute()
+
+
+def test_an_assigned_column_whose_name_has_dots_may_be_named_with_its_table() -> None:
+    schema = pa.schema([("id", pa.int64()), ("unit.price", pa.int64())])
+    table = made(schema=schema)
+    table.append(pa.table({"id": [1], "unit.price": [5]}))
+    table.merge(rows((1, "b")), on=["id"]).when_matched_update({"t.unit.price": "6"}).execute()
+    table.merge(rows((1, "b")), on=["id"]).when_matched_update({"unit.price": "`unit.price` + 1"}).execute()
+    assert table.to_arrow().to_pylist() == [{"id": 1, "unit.price": 7}]
