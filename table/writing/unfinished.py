@@ -102,8 +102,6 @@ def discard(store: Store, keys: Iterable[str], error: BaseException | None = Non
         Those that could not be deleted. They become orphans.
     """
     found = list(dict.fromkeys(keys))
-    if not found:
-        return []
     try:
         delete_located(store, found)
         return []
