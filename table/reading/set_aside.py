@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+from array import array
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, NamedTuple
@@ -76,23 +77,21 @@ def windows_set_aside(
         yield from windows([_given_back(file.fileno(), stretches) for stretches in kept], keys, budget)
 
 
-class _Part(NamedTuple):
-    """Some rows in the file: their bytes, of which the first are the columns that decide, if they are there once more."""
-
-    rows: int
-    head: int
-    length: int
-
-
 class _Stretch(NamedTuple):
-    """A piece of a file in several parts, which lie one after the other."""
+    """A piece of a file in several parts, which lie one after the other.
+
+    Attributes:
+        lengths: the bytes of each part.
+        heads: for each part that is a row which waits, the bytes before it: the columns that decide, once more.
+    """
 
     file: int
     level: int
     where: str
     unpacked: Callable[[pa.RecordBatch], FileRows]
     start: int
-    parts: list[_Part]
+    lengths: array[int]
+    heads: dict[int, int]
 
 
 def _keep(file: Any, run: Iterator[Piece], deciding: Sequence[Sequence[str]], piece_bytes: int) -> list[_Stretch]:
@@ -101,16 +100,17 @@ def _keep(file: Any, run: Iterator[Piece], deciding: Sequence[Sequence[str]], pi
         assert isinstance(piece.rows, FileRows)  # files of sorted runs have all columns
         batch, unpacked = piece.rows.packed()
         start = file.seek(0, os.SEEK_END)
-        parts, at = [], 0
+        lengths, heads, at = array("q"), dict[int, int](), 0
         for part in sizes.pieces(batch, piece_bytes) if len(piece.rows) else ():
-            head = 0
             if part.num_rows == 1 and part.nbytes > piece_bytes:
                 rows = piece.rows.slice(at, part.num_rows)
                 names = deciding[piece.file]
-                head = _write(file, pa.RecordBatch.from_arrays([rows.column(name) for name in names], names))
-            parts.append(_Part(part.num_rows, head, _write(file, part)))
+                heads[len(lengths)] = _write(
+                    file, pa.RecordBatch.from_arrays([rows.column(name) for name in names], names)
+                )
+            lengths.append(_write(file, part))
             at += part.num_rows
-        found.append(_Stretch(piece.file, piece.level, piece.where, unpacked, start, parts))
+        found.append(_Stretch(piece.file, piece.level, piece.where, unpacked, start, lengths, heads))
     return found
 
 
@@ -135,17 +135,18 @@ def _write(file: Any, batch: pa.RecordBatch) -> int:
 def _given_back(descriptor: int, stretches: Sequence[_Stretch]) -> Iterator[Piece]:
     for stretch in stretches:
         start = stretch.start
-        for part in stretch.parts:
-            load = partial(_loaded, descriptor, start + part.head, part.length, stretch.unpacked)
+        for number, length in enumerate(stretch.lengths):
+            head = stretch.heads.get(number, 0)
+            load = partial(_loaded, descriptor, start + head, length, stretch.unpacked)
             rows: Rows
-            if part.head:
-                head = _read(descriptor, start, part.head)
-                columns = dict(zip(head.schema.names, head.columns, strict=True))
-                rows = WaitingRows(columns, part.rows, load, part.length)
+            if head:
+                deciding = _read(descriptor, start, head)
+                columns = dict(zip(deciding.schema.names, deciding.columns, strict=True))
+                rows = WaitingRows(columns, deciding.num_rows, load, length)
             else:
                 rows = load()
             yield Piece(stretch.file, stretch.level, rows, stretch.where)
-            start += part.head + part.length
+            start += head + length
 
 
 def _loaded(descriptor: int, start: int, length: int, unpacked: Callable[[pa.RecordBatch], FileRows]) -> FileRows:
