@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
+import threading
 from collections.abc import Mapping
 from typing import Any
 
@@ -27,6 +28,7 @@ from .writer import QUERY_ID, query_of_checkpoint, written
 _LOG = logging.getLogger("lakelatch.spark")
 _RUN_ID = "spark.jobGroup.id"
 _CONNECT_WORKER = "pyspark.sql.connect.streaming.worker.foreach_batch_worker"
+_CLAIM = threading.Lock()
 _WRITTEN: dict[tuple[str, str, str, str], int | None] = {}
 """The last batch that a sink of this process has begun to write, by table, branch, commit user and run of the query."""
 
@@ -91,9 +93,15 @@ def run_of(frame: Any) -> tuple[str, str]:
     try:
         context = frame.sparkSession.sparkContext
         query = context.getLocalProperty(QUERY_ID) or ""
-        return query, (context.getLocalProperty(_RUN_ID) or "") if query else ""
+        return query, (context.getLocalProperty(_RUN_ID) or "") if query else _session_of_its_own(frame.sparkSession)
     except Exception:  # a frame of Spark Connect has no context
         return "", ""
+
+
+def _session_of_its_own(session: Any) -> str:
+    """In other threads that the function starts, only the frame's session differs for each run: Spark clones one for it."""
+    own, usual = session._jsparkSession, session._jvm.org.apache.spark.sql.classic.SparkSession.getDefaultSession()
+    return f"session {own.hashCode()}" if usual.isDefined() and not own.equals(usual.get()) else ""
 
 
 class Sink:
@@ -132,13 +140,15 @@ class Sink:
             **self._how,
         )
         batch = (address_of(self._url), asked.branch, self._query, run)
-        if run and _WRITTEN.get(batch) == batch_id:
-            raise InvalidArgument(
-                f"batch {batch_id} of '{self._query}' was written into {self._url} by a sink already: a second part of it"
-                " would count as a repetition, and be left out",
-                next_step="write the batch in one call; or give each part a sink of its own, with query= as its name",
-            )
-        before, _WRITTEN[batch] = _WRITTEN.get(batch), batch_id
+        with _CLAIM:
+            before = _WRITTEN.get(batch)
+            if run and before == batch_id:
+                raise InvalidArgument(
+                    f"batch {batch_id} of '{self._query}' was written into {self._url} by a sink already: a second part of it"
+                    " would count as a repetition, and be left out",
+                    next_step="write the batch in one call; or give each part a sink of its own, with query= as its name",
+                )
+            _WRITTEN[batch] = batch_id
         try:
             receipt = carry_out(frame, asked) if self._changes is None else applied(frame, asked, **self._changes)
         except BaseException:

@@ -10,6 +10,7 @@ import json
 import os
 import shutil
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -295,6 +296,23 @@ def test_one_identity_is_not_two_commits(job: Job) -> None:
     with pytest.raises(Exception, match=r"'even' belongs to query .*, and this is query"):
         job.run(job.rows().writeStream.foreachBatch(parts))
     assert keys(job.url) == [1, 2, 2]
+
+
+def test_parts_of_a_batch_that_threads_write_are_not_one_commit(job: Job) -> None:
+    """Spark tells only the thread that calls the function which query and run it is; the second part was left out in silence."""
+    ll.create_table(job.url, SCHEMA)
+    sinks = [lake.sink(job.url, query="parts") for _ in range(2)]
+
+    def each(frame: Any, number: int) -> None:
+        with ThreadPoolExecutor(2) as pool:
+            written = [pool.submit(sink, frame.where(f"k % 2 = {part}"), number) for part, sink in enumerate(sinks)]
+        for one in written:
+            one.result()
+
+    job.add(rows(1, 2))
+    with pytest.raises(Exception, match=r"was written into .* by a sink already"):
+        job.run(job.rows().writeStream.foreachBatch(each))
+    assert len(keys(job.url)) == 1
 
 
 @pytest.mark.slow
