@@ -252,4 +252,52 @@ EQUIVALENTS: tuple[Equivalent, ...] = (
         "256 → 257",
         "how many bytes of rows a job holds: any large number keeps the promise",
     ),
+    Equivalent(
+        "coordinator/maintenance/names.py",
+        "_on_disk",
+        "file.flush() → pass",
+        "NumPy closes its own copy of the file when it has written, and seeks in it before it maps it: both store what waits",
+    ),
+    Equivalent(
+        "coordinator/identities/pages.py",
+        "",
+        "2000 → 2001",
+        "above how many users a page moves some into a leaf: any number of this size keeps the promise",
+    ),
+    Equivalent(
+        "coordinator/identities/trace.py",
+        "",
+        "8 → 9 (place 2)",
+        "how many ranges stay beside a page: the older ones are found in the page, with the same answer",
+    ),
+    Equivalent(
+        "table/merging/key_codes.py",
+        "",
+        "32 → 33",
+        "from which length on Arrow ranks texts: both ways give the same order",
+    ),
+    Equivalent(
+        "table/rowlevel/file_change.py",
+        "",
+        "16 → 17",
+        "from how many bytes on new rows get files of their own: any large number keeps the promise",
+    ),
+    Equivalent(
+        "table/writing/data_writer.py",
+        "",
+        "1 → 2",
+        "among how many turns a writer draws its first: any large number spreads the files",
+    ),
+    Equivalent(
+        "table/writing/writer.py",
+        "",
+        "4 → 5 (place 2)",
+        "from how many bytes on threads are started: the files are the same",
+    ),
+    Equivalent(
+        "table/writing/writer.py",
+        "TableWriter._place",
+        "0 → 1",
+        "one byte of those that are gathered before rows are placed",
+    ),
 )

@@ -51,7 +51,7 @@ def test_the_newest_object_of_each_commit_is_read_in_the_order_of_their_names(st
     for commit, number in (("b-1-x", 1), ("b-1-x", 2), ("a-9", 1), ("late", 3), ("gap", 1), ("gap", 3)):
         line = line_of(entry(REQUESTED, commit, at_ms=number))
         store.put(f"{FOLDER}{commit}-{number}.jsonl", line)
-    for name in ("c-1", "c-x.jsonl", "-1.jsonl", "nothing.jsonl", "c-1.jsonl.tmp", "c-².jsonl", "c-01.jsonl"):
+    for name in ("late-2", "c-1", "c-x.jsonl", "-1.jsonl", "nothing.jsonl", "c-1.jsonl.tmp", "c-².jsonl", "c-01.jsonl"):
         store.put(FOLDER + name, b"garbage, and more of it")
     assert ObjectJournal(store).lines() == [
         entry(REQUESTED, "a-9", at_ms=1),

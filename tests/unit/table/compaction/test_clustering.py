@@ -145,3 +145,9 @@ def test_what_cannot_be_sorted_is_named() -> None:
 def test_one_column_is_in_order_along_every_curve(curve: Any) -> None:
     values = np.random.default_rng(3).permutation(1000)
     assert values[row_order(pa.table({"a": values}), ["a"], curve)].tolist() == list(range(1000))
+
+
+@pytest.mark.parametrize("curve", CURVES)
+def test_rows_that_are_alike_keep_their_order_along_every_curve(curve: Any) -> None:
+    alike = pa.record_batch({"a": [5, 5, 5], "b": ["x", "x", "x"]})
+    assert row_order(alike, ["a", "b"], curve).tolist() == [0, 1, 2]

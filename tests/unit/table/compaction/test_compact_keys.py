@@ -114,6 +114,17 @@ def test_a_full_compaction_leaves_one_run_without_deletes(table: Table) -> None:
     assert str(table.compact(full=True)) == "nothing to compact: 2 files"
 
 
+def test_a_compacted_file_has_the_form_of_its_level() -> None:
+    """What options say of a level holds for files that a compaction puts there too."""
+    made = created(file__format__per__level="5:orc", metadata__stats_mode__per__level="5:none")
+    upsert(made, "a", {1: 10})
+    upsert(made, "a", {1: 11, 2: 20})
+    made.compact(full=True)
+    (file,) = [entry.file for entry in made.entries()]
+    assert (file.level, file.file_name.rpartition(".")[2]) == (5, "orc")
+    assert values(made) == {("a", 1): 11, ("a", 2): 20}
+
+
 def test_nulls_in_a_column_that_has_become_not_null_are_refused() -> None:
     """Another engine has changed the schema: the rows stay as they are, and can be read again once it is nullable."""
     made = created()

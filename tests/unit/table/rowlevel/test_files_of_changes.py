@@ -236,3 +236,15 @@ def test_what_was_written_before_a_file_that_cannot_be_changed_is_deleted(monkey
     with pytest.raises(InvalidArgument):
         table.update(set={"v": "100 / v"})
     assert store.data() == before
+
+
+def test_many_new_rows_get_files_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """New rows beyond what a worker keeps become a file for each file that they come from."""
+    options = {"deletion-vectors.enabled": "true"}
+    table = ll.create_table(f"memory://files-of-changes/{next(_names)}", SCHEMA, options=options)
+    for _ in range(2):
+        table.append(LARGE)
+    monkeypatch.setattr("lakelatch.table.rowlevel.file_change.HELD_BYTES", 0)
+    table.update(where="id >= 10", set={"v": "2"})
+    assert sorted(entry.file.row_count for entry in table.entries()) == [39_990, 39_990, 40_000, 40_000]
+    assert table.count() == 80_000
