@@ -110,8 +110,9 @@ class FileRows:
         return FileRows(self._batch.slice(offset, length), self._projection, self._where, made)
 
     def takes(self) -> bool:
-        """Can rows of other files be joined to these? No column is converted, so that no error has to tell which file it is."""
-        return self._projection.keeps(self._batch.schema)
+        """Can rows of other files be joined to these? No column is converted, so that no error has to tell which file it is, and
+        there is one, or Arrow would forget how many rows there are."""
+        return self._batch.num_columns > 0 and self._projection.keeps(self._batch.schema)
 
     def is_like(self, other: FileRows) -> bool:
         """Have these rows the columns of the others?"""
@@ -152,7 +153,7 @@ def joined(parts: Iterable[Rows]) -> Iterator[Rows]:
     waiting, rows, held = list[FileRows](), 0, 0
     for part in parts:
         size = part.nbytes if len(part) < _SMALL_ROWS else _JOINED_BYTES
-        is_full = rows + len(part) > _JOINED_ROWS or held + size > _JOINED_BYTES
+        is_full = rows + len(part) > _JOINED_ROWS or held + size >= _JOINED_BYTES
         if waiting and (is_full or not (isinstance(part, FileRows) and waiting[0].is_like(part))):
             yield waiting[0].joined(waiting[1:])
             waiting, rows, held = [], 0, 0

@@ -69,12 +69,23 @@ def test_an_error_still_tells_which_file_it_is() -> None:
 
 def test_memory_holds_a_few_mebibytes_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
     parts = [part(AS_IT_IS, n * 100, 100) for n in range(50)]
-    monkeypatch.setattr(file_rows, "_JOINED_BYTES", 4 * parts[-1].nbytes)
+    monkeypatch.setattr(file_rows, "_JOINED_BYTES", 4 * parts[-1].nbytes + 1)
     found = list(joined(parts))
     assert {len(p) for p in found} == {400, 200}
     assert values(found) == values(parts)
     monkeypatch.setattr(file_rows, "_JOINED_ROWS", 250)
     assert {len(p) for p in joined(parts)} == {200}
+
+
+def test_rows_without_a_column_keep_their_number() -> None:
+    batch = pa.record_batch({"": pa.nulls(3)}).select([])
+    assert [len(p) for p in joined([FileRows(batch, AS_IT_IS, "x"), FileRows(batch, AS_IT_IS, "y")])] == [3, 3]
+
+
+def test_a_large_part_does_not_overtake_small_ones_that_take_nothing() -> None:
+    empty = pa.record_batch({"n": pa.nulls(2)})
+    parts = [FileRows(empty, AS_IT_IS, "x"), FileRows(pa.record_batch({"n": pa.nulls(5000)}), AS_IT_IS, "y")]
+    assert [len(p) for p in joined(parts)] == [2, 5000]
 
 
 def test_any_mix_gives_the_same_rows_in_their_order() -> None:
