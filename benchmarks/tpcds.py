@@ -198,7 +198,8 @@ def main() -> None:
     temporary = TemporaryDirectory(prefix="lakelatch-bench-")
     folder = args.folder or Path(temporary.name)
     jars = {"spark.jars": str(args.connector)} if args.connector else {}
-    settings = {"spark.sql.shuffle.partitions": "8", **jars}
+    # Three sessions and a hundred queries in one JVM: with 4 GiB it collects garbage for a minute, and gives up in query 10.
+    settings = {"spark.sql.shuffle.partitions": "8", "spark.driver.memory": "10g", **jars}
     spark = session(plain_daemon=False, more=settings)
     if not (folder / other).exists():
         warm = Path(temporary.name, "warm")

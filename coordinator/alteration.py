@@ -9,7 +9,7 @@ first files of another layout is undone completely and reported as not committed
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NoReturn
+from typing import Any
 
 from ..core.errors import (
     CommitConflict,
@@ -125,11 +125,7 @@ def _settled(
     except OutcomeUnknown as unknown:
         raise _unknown(timeline, made.before, made.after, unknown, around) from unknown
     except LakelatchError as error:
-        if _is_followed(timeline, made.before, made.after, error):
-            return made.after
-        if isinstance(error, TableNotFound):  # the schema is gone with the table
-            raise
-        raise _taken_back(timeline, made.before, made.after, error, around) from error
+        return _concluded(timeline, made.before, made.after, error, around)
     return made.after
 
 
@@ -138,37 +134,42 @@ def _settling(schema: TableSchema, around: Surroundings) -> CommitRequest:
     return LayoutDecision("APPEND", (), new_commit_user(schema, around))
 
 
-def _is_followed(timeline: Timeline, before: TableSchema, after: TableSchema, error: LakelatchError) -> bool:
+def _concluded(
+    timeline: Timeline, before: TableSchema, after: TableSchema, error: LakelatchError, around: Surroundings
+) -> TableSchema:
+    """What became of a change whose last commit failed: it stands if first files follow it, and is undone otherwise.
+
+    Raises:
+        LakelatchError: the change is undone, or its schema is gone with the table.
+        OutcomeUnknown: the store does not say what came first, or the change cannot be undone now.
+    """
+    if isinstance(error, TableNotFound):
+        raise error
+    try:
+        if _is_followed(timeline, before, after):
+            return after
+        _undo(timeline, before, after, around)
+    except LakelatchError as failure:
+        raise OutcomeUnknown(
+            f"schema {after.id} of {timeline.store.url} had to be undone, but that failed as well: {failure.message}",
+            identity={"schema": timeline.paths.schema(after.id)},
+            resolver=lambda timeout: _concluded(timeline, before, after, error, around),
+        ) from error
+    if not isinstance(error, CommitConflict):
+        raise error
+    raise CommitConflict(
+        f"the options of {timeline.store.url} were not changed: its first files were committed meanwhile, and depend on them"
+    ) from error
+
+
+def _is_followed(timeline: Timeline, before: TableSchema, after: TableSchema) -> bool:
     """Whether the first files came before the change was settled, but were already laid out by it: then it must stand."""
-    if not isinstance(error, CommitConflict) or not differences(before, after, rescaled=False):
+    if not differences(before, after, rescaled=False):
         return False
     holding = timeline.latest()
     if holding is None or not held_files(holding):
         return False
     return not differences(timeline.schema(holding.schema_id), after, rescaled=False)
-
-
-def _taken_back(
-    timeline: Timeline, before: TableSchema, after: TableSchema, error: LakelatchError, around: Surroundings
-) -> LakelatchError:
-    """Undo the change with one more schema; returns the error to raise."""
-
-    def again(timeout: float) -> NoReturn:
-        raise _taken_back(timeline, before, after, error, around) from error
-
-    try:
-        _undo(timeline, before, after, around)
-    except LakelatchError as failure:
-        return OutcomeUnknown(
-            f"schema {after.id} of {timeline.store.url} had to be undone, but that failed as well: {failure.message}",
-            identity={"schema": timeline.paths.schema(after.id)},
-            resolver=again,
-        )
-    if not isinstance(error, CommitConflict):
-        return error
-    return CommitConflict(
-        f"the options of {timeline.store.url} were not changed: its first files were committed meanwhile, and depend on them"
-    )
 
 
 def _undo(timeline: Timeline, before: TableSchema, after: TableSchema, around: Surroundings) -> None:
@@ -192,9 +193,7 @@ def _unknown(
         except OutcomeUnknown as still:
             raise _unknown(timeline, before, after, still, around) from still
         except LakelatchError as error:
-            if _is_followed(timeline, before, after, error):
-                return after
-            raise _taken_back(timeline, before, after, error, around) from error
+            return _concluded(timeline, before, after, error, around)
         return after
 
     return OutcomeUnknown(

@@ -166,8 +166,7 @@ class FileKeys:
         key = plain_url(key) if is_external(key) else key
         if not entry.file.extra_files:
             return (key,)
-        folder = key[: len(key) - len(entry.file.file_name)]
-        return (key, *_beside(folder, entry.file.extra_files))
+        return (key, *_beside(key[: key.rindex("/") + 1], entry.file.extra_files))
 
     def owned(self, entry: ManifestEntry) -> tuple[str, ...]:
         """The same; nothing for a file of another table, which must not be deleted."""

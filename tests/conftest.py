@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import golden_tables
+import hypothesis
 import java_home
 import pytest
 import ready_workers
@@ -41,6 +42,11 @@ LONGEST = "test_lives_of_tables.py"
 
 
 def pytest_configure() -> None:
+    # A slow or busy machine is no fault of what is tested.
+    hypothesis.settings.register_profile(
+        "lakelatch", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+    )
+    hypothesis.settings.load_profile("lakelatch")
     sys.addaudithook(Fence(CHECKOUT.resolve(), of_this_machine()))
     # Children (Spark's workers, command lines, other writers) see the package as this process does.
     os.environ["PYTHONPATH"] = os.pathsep.join([str(CHECKOUT / ".tools"), str(TESTS)])

@@ -167,7 +167,10 @@ def _requested(state: CommitState, event: ev.CommitRequested) -> Step:
 
 
 def _rider_taken_over(state: CommitState, event: ev.RiderTakenOver) -> Step:
-    """Its writer's manifests are not in the ledger, so nothing of the writer's is deleted here."""
+    """Its writer's manifests are not in the ledger, so nothing of the writer's is deleted here.
+
+    Until this process has read the latest snapshot, the commit is at best in the first one after the base of its intent.
+    """
     if state.request is not None:
         raise ProtocolViolation("a commit is requested once")
     request = ev.CommitRequested(event.user, event.identifier, event.kind, False, True)
@@ -175,7 +178,8 @@ def _rider_taken_over(state: CommitState, event: ev.RiderTakenOver) -> Step:
     ride = replace(
         ride, spent=f"its writer is gone, and snapshots {event.base.id + 1} and {event.base.id + 2} are others'"
     )
-    return replace(state, request=request, ride=ride), (do.ResolveLatest(1, event.base, event.base),)
+    first = SnapshotRef(event.base.id + 1, "")
+    return replace(state, request=request, ours=first, ride=ride), (do.ResolveLatest(1, event.base, event.base),)
 
 
 def _resolved(state: CommitState, event: ev.LatestResolved) -> Step:

@@ -52,7 +52,7 @@ def test_fails_without_a_mutant():
 RUN = """\
 import json, pathlib, sys
 from mutation import children, judging, mutants, recording
-judging.LEAST_SECONDS = 2.0
+judging.LEAST_SECONDS = 6.0
 root = pathlib.Path(sys.argv[1])
 found = list(mutants.mutants_of(root, ["limits.py"]))
 crowd = children.Children(root, root.parent / "running", "tiny")

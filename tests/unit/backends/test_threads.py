@@ -210,7 +210,7 @@ executor = threads.Threads(2)
 executor.submit(threading.Event().wait)
 executor.submit(print, "done")
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30, check=True)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True)
     assert done.stdout == "done\n"
 
 
@@ -228,7 +228,7 @@ first = time.monotonic() - began
 threads._finish()
 print(0.9 < first, time.monotonic() - began - first < 0.5)
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30, check=True)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True)
     assert done.stdout == "True True\n"
 
 
@@ -259,7 +259,7 @@ threading.Thread.start = refuse
 executor = threads.Threads(2)
 executor.submit(int)
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30, check=True)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True)
     assert done.stdout == "True\n"
 
 
@@ -326,7 +326,7 @@ def test_a_connection_looks_up_names_while_the_interpreter_ends(tmp_path: Path) 
         "atexit.register(lambda: print(fsspec.asyn.sync(loop, look_up)))\n"
     )
     command = [sys.executable, "-c", ask]
-    asked = subprocess.run(command, check=False, cwd=tmp_path, capture_output=True, text=True, timeout=30)
+    asked = subprocess.run(command, check=False, cwd=tmp_path, capture_output=True, text=True, timeout=120)
     assert (asked.returncode, asked.stdout, asked.stderr) == (0, "looked up\n", "")
 
 

@@ -67,6 +67,23 @@ def test_a_change_that_the_store_refuses_to_settle_is_taken_back(store: Unsettle
     assert back.time_ms >= made.time_ms
 
 
+@pytest.mark.parametrize("answer", ["refused", "silent"])
+def test_a_change_that_first_files_follow_stands_although_it_cannot_be_settled(store: Unsettled, answer: str) -> None:
+    """The store refuses the last request of the change, or loses its answer. Files that lie where it puts them would be lost
+    to every reader if it was undone."""
+    table = opened(store)
+
+    def first_files() -> None:
+        store.refused = set()
+        opened(store).refresh().append(ROWS)
+        setattr(store, answer, {"snapshot/snapshot-2"})
+
+    store.before = {"create snapshot/snapshot-2": first_files}
+    assert table.alter(CHANGE).option_texts[DIRECTORY] == "data"
+    assert [DIRECTORY in schema.option_texts for schema in schemas(store)] == [False, True, True]
+    assert opened(store).refresh().to_arrow().num_rows == ROWS.num_rows
+
+
 def test_changes_of_others_stay_when_it_is_taken_back(store: Unsettled) -> None:
     table, other = opened(store), opened(store)
     store.before = {"create schema/schema-2": lambda: other.alter(ll.add_column("w", "INT"))}

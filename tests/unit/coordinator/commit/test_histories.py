@@ -15,7 +15,7 @@ from typing import Any
 
 import pyarrow as pa
 from changes import index_of, marked_rows, rewritten, vector_file, written
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import lakelatch as ll
@@ -354,7 +354,7 @@ def story(*others: tuple[str, int], first: tuple[tuple[str, int], ...] = ()) -> 
 @example(story(("compact", 0)))
 @example(story(("compact", 7), first=(("delete", 0),)))
 @example(story(("compact", 7), ("delete", 0)))
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=25, deadline=None)
 @given(st.lists(BESIDE_OTHERS, min_size=2, max_size=8))
 def test_every_commit_lands_or_conflicts_as_the_isolation_table_says(history: list[Step]) -> None:
     """G1, H13, H22: and the rows and all counts are exactly those that the table promises."""

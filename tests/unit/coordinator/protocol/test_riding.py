@@ -221,3 +221,10 @@ def test_whoever_has_taken_a_rider_over_stops_where_its_window_ends(granted: ev.
 def test_a_rider_is_taken_over_before_anything_else() -> None:
     with pytest.raises(ProtocolViolation, match="once"):
         run(*LOST, TAKEN_OVER)
+
+
+def test_whoever_has_taken_a_rider_over_and_cannot_read_the_latest_snapshot_leaves_it_unknown() -> None:
+    state, effects = run(TAKEN_OVER, ev.ResolveFailed("store-unavailable", "away"))
+    assert isinstance(state.outcome, do.Undecided)
+    assert (state.outcome.snapshot.id, state.outcome.reason) == (6, "away; snapshot 6 or 7 may still carry it")
+    assert [type(effect) for effect in effects] == [do.Conclude], "nothing is deleted"

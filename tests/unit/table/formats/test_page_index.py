@@ -136,7 +136,7 @@ def test_what_lies_far_apart_is_read_at_the_same_time(seen: Seen) -> None:
         return data[start:end]
 
     index = PageIndex(pq.ParquetFile(pa.BufferReader(data)).metadata, len(data), fetch, at_once=2)
-    met.append(threading.Barrier(2, timeout=30))  # nobody passes alone
+    met.append(threading.Barrier(2, timeout=120))  # nobody passes alone
     read = index._read([(0, 10), (4, 20), (len(data) - 10, len(data))])
     assert (read(4, 20), read(len(data) - 9, len(data))) == (data[4:20], data[-9:])
 
