@@ -43,7 +43,7 @@ MEMORY_BYTES = 8 << 30
 """Of a child: a mutant that fills the memory fails alone."""
 
 _OTHER_PROCESSES = {
-    *("s3_host", "gcs_host", "azure_host", "hdfs_host", "minio_host", "paimon_java", "spark"),
+    *("s3_host", "gcs_host", "azure_host", "hdfs_host", "minio_host", "spark"),
     *("pool", "kills"),  # the lab's explorations in processes of their own, which would not see a mutant
 }
 _BETWEEN_TESTS_SECONDS = 90.0
@@ -52,7 +52,7 @@ _BETWEEN_TESTS_SECONDS = 90.0
 _NIGHTLY = ("LAKELATCH_NIGHTLY", "LAKELATCH_NO_SKIPS")
 """Settings that make tests longer, or fail those that need a server."""
 
-_FAST = "not slow and not spark and not java"
+_FAST = "not slow and not spark"
 
 
 @dataclass(frozen=True)
