@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 SECTIONS: dict[str, list[str]] = {
     "Home": ["index.md"],
     "Start": [
+        "quick-start.md",
         "installing.md",
         "concepts.md",
         "naming-commits.md",
@@ -16,6 +17,7 @@ SECTIONS: dict[str, list[str]] = {
         "python-tools.md",
         "spark-by-habit.md",
         "clusters.md",
+        "coming-from.md",
     ],
     "Guide": [
         "row-level.md",
@@ -27,7 +29,15 @@ SECTIONS: dict[str, list[str]] = {
         "many-writers.md",
         "testing-your-pipeline.md",
     ],
-    "Operations": ["maintenance.md", "observability.md", "system-tables.md", "performance.md", "tpcds.md"],
+    "Operations": [
+        "operations.md",
+        "maintenance.md",
+        "observability.md",
+        "troubleshooting.md",
+        "system-tables.md",
+        "performance.md",
+        "tpcds.md",
+    ],
     "Stores": ["stores/README.md", "stores/*.md"],
     "Reference": ["options.md", "reference/*.md"],
     "How it works": ["architecture.md", "commit-machine.md", "guarantees.md", "hazards.md"],
