@@ -124,7 +124,9 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     home = _HOME_OF.get(name)
     if home is None:
-        raise AttributeError(f"module 'lakelatch' has no attribute {name!r}")
+        from .core.other_names import PACKAGE, advice
+
+        raise AttributeError(f"module 'lakelatch' has no attribute {name!r}{advice(name, PACKAGE)}")
     from importlib import import_module
 
     value = getattr(import_module(f".{home}", __name__), name)

@@ -59,20 +59,24 @@ class Parser(argparse.ArgumentParser):
         def shown(found: re.Match[str]) -> str:
             return f"{found[1]}={HIDDEN}" if is_secret(found[1]) else found[0]
 
-        near = self._near(message)
         see = f"see `{self.prog} --help`"
-        raise InvalidArgument(_PAIR.sub(shown, message), next_step=f"did you mean {near!r}? {see}" if near else see)
+        raise InvalidArgument(_PAIR.sub(shown, message), next_step=f"{self._meant(message)}{see}")
 
-    def _near(self, message: str) -> str | None:
-        """The choice that a word which is none is closest to."""
+    def _meant(self, message: str) -> str:
+        """What a word that is none of the choices stands for: a command of another tool, or the choice that it is closest to."""
         found = _NO_CHOICE.search(message)
         of_commands = (action.choices for action in self._actions if isinstance(action, argparse._SubParsersAction))
         commands = next(of_commands, None)
         if found is None or commands is None:
-            return None
+            return ""
         from difflib import get_close_matches
 
-        return next(iter(get_close_matches(found[1], commands, n=1)), None)
+        from ..core.other_names import COMMANDS
+
+        here = COMMANDS.get(found[1], "")
+        if here.split(" ")[0] in commands:
+            return f"here it is {here}; "
+        return next((f"did you mean {word!r}? " for word in get_close_matches(found[1], commands, n=1)), "")
 
 
 def add_command(

@@ -67,6 +67,13 @@ class Table(
 ):
     """One branch of one table. Made by `open_table` and `create_table`."""
 
+    if not TYPE_CHECKING:  # else every name would be one that a table has
+
+        def __getattr__(self, name: str) -> Any:
+            from ..core.other_names import METHODS, advice
+
+            raise AttributeError(f"a table has no attribute {name!r}{advice(name, METHODS)}", name=name, obj=self)
+
     # -------------------------------------------------------------------------------------------------- what it is
 
     @property

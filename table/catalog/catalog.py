@@ -77,8 +77,18 @@ class Catalog:
 
     @timed("a listing of databases", lambda self: self._store)
     def databases(self) -> list[str]:
-        """The names of the databases, ascending."""
-        names = (name[: -len(DATABASE_SUFFIX)] for name in folders(self._store, "") if name.endswith(DATABASE_SUFFIX))
+        """The names of the databases, ascending.
+
+        Raises:
+            InvalidArgument: the URL is that of a table.
+        """
+        found = folders(self._store, "")
+        names = [name[: -len(DATABASE_SUFFIX)] for name in found if name.endswith(DATABASE_SUFFIX)]
+        if not names and "schema" in found and is_table(self.url, storage_options=self._options):
+            raise InvalidArgument(
+                f"{self.url} is a table, and no catalog of tables",
+                next_step="name the folder that holds DATABASE.db/TABLE, or open the table by itself",
+            )
         return [name for name in names if defect(name) is None]
 
     @timed("a listing of tables", lambda self: self._store)

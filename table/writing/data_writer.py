@@ -182,6 +182,8 @@ class DataFileWriter:
         try:
             self._output.write(table)
         except pa.ArrowInvalid as error:
+            if "Decimal" not in str(error):
+                raise InvalidArgument(f"rows cannot be written: {error}") from error
             names = [name for name in table.column_names if pa.types.is_decimal(table.schema.field(name).type)]
             raise InvalidArgument(
                 f"rows cannot be written: {error}, in one of the columns {', '.join(names)}: a sum has more digits than a file"

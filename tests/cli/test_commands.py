@@ -17,6 +17,7 @@ from golden_tables import unpack
 
 import lakelatch as ll
 from lakelatch.coordinator.commit.committer import Committer
+from lakelatch.core.other_names import COMMANDS
 
 LOG_KEYS = [
     "snapshot_id", "time_ms", "kind", "operation", "commit_user", "identifier", "schema_id", "delta_rows",
@@ -59,6 +60,12 @@ def test_a_command_has_the_name_that_python_has_and_others_are_told_the_nearest(
     refused = run("wirte", flights.url, tmp_path / "x.parquet")
     assert refused.code == 2 and "did you mean 'write'?" in refused.err
     assert "did you mean 'create'?" in run("tag", "craete", flights.url, "x").err
+
+
+@pytest.mark.parametrize("word", COMMANDS)
+def test_commands_of_other_tools_are_told_their_name_here(run: Any, word: str) -> None:
+    refused = run(word, "lake/flights")
+    assert refused.code == 2 and f"next: here it is {COMMANDS[word]}; see `lakelatch --help`" in refused.err
 
 
 def test_a_condition_in_a_zone(run: Any, tmp_path: Path) -> None:

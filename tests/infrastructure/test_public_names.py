@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
+import re
+from typing import Any
+
+import pytest
+
 import lakelatch
 import lakelatch.spark
 from lakelatch.core.errors import ERRORS, LakelatchError
+from lakelatch.core.other_names import METHODS, PACKAGE
 
 NAMES = """
     Catalog CommitConflict Fenced InvalidArgument LakelatchError OutcomeUnknown ProtocolViolation Receipt
@@ -39,6 +47,31 @@ def test_the_names_of_the_spark_interface() -> None:
 
 def test_the_methods_of_a_table() -> None:
     assert [name for name in dir(lakelatch.Table) if not name.startswith("_")] == sorted(TABLE_NAMES.split())
+
+
+@pytest.mark.parametrize("name", [*METHODS, *PACKAGE])
+def test_names_of_other_tools_are_told_their_name_here(name: str) -> None:
+    """And that name is one that there is."""
+    holder: Any = (
+        lakelatch if name in PACKAGE else lakelatch.create_table("memory://names/t", {"k": "INT"}, exist_ok=True)
+    )
+    here = {**METHODS, **PACKAGE}[name]
+    with pytest.raises(AttributeError, match=f"has no attribute '{name}'; here it is {re.escape(here)}$"):
+        getattr(holder, name)
+    words = re.findall(r"\w+", re.sub(r"\(.*?\)| for [^,]*", "", here))
+    names = {*NAMES.split(), *TABLE_NAMES.split(), "or"}
+    assert words and set(words) <= names
+
+
+def test_a_name_that_is_nowhere_is_told_as_python_tells_it() -> None:
+    table = lakelatch.create_table("memory://names/t", {"k": "INT"}, exist_ok=True)
+    with pytest.raises(AttributeError, match=r"^a table has no attribute 'nonsense'$"):
+        table.nonsense  # type: ignore[attr-defined]  # noqa: B018
+    with pytest.raises(AttributeError, match=r"^module 'lakelatch' has no attribute 'nonsense'$"):
+        lakelatch.nonsense  # noqa: B018
+    assert (
+        not hasattr(table, "__array__") and copy.copy(table).url == table.url == pickle.loads(pickle.dumps(table)).url
+    )
 
 
 def test_every_error_can_be_caught_by_a_public_name() -> None:

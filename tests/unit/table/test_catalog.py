@@ -154,3 +154,22 @@ def test_an_object_store_refuses_a_rename_and_says_what_to_do() -> None:
     with pytest.raises(Unsupported, match=r"cannot rename a folder in one step.*clone\(\)"):
         move(lake._store, "s3://no-such-bucket/other")
     assert "not a real one" not in repr(lake)
+
+
+def test_a_table_is_no_catalog(lake: ll.Catalog) -> None:
+    """A job that looks after a catalog would find nothing to do, for ever."""
+    table = ll.open_catalog(lake.url_of("air.flights"))
+    for ask in (
+        table.databases,
+        lambda: list(table),
+        lambda: table.tables("air"),
+        lambda: table.create_database("air"),
+    ):
+        with pytest.raises(InvalidArgument, match=r"air\.db/flights is a table, and no catalog of tables"):
+            ask()
+    assert ll.open_catalog(f"{lake.url}/nothing").databases() == []
+
+
+def test_a_folder_named_like_one_of_a_table_is_none(tmp_path: Path) -> None:
+    (tmp_path / "schema").mkdir()
+    assert ll.open_catalog(str(tmp_path)).databases() == []
