@@ -16,6 +16,7 @@ import re
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from datetime import datetime, timedelta, timezone
 from itertools import groupby
 from pathlib import Path
@@ -25,6 +26,9 @@ from urllib.parse import quote
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import StructType
 
+from ..backends.store import ObjectNotFound
+from ..coordinator.history.timeline import Timeline
+from ..core.errors import TableCorrupt
 from ..core.metadata.data_file import DataFile
 from ..core.metadata.schema import TableSchema
 from ..core.places import codec_of
@@ -59,6 +63,7 @@ _NULLS = frozenset(("", "__HIVE_DEFAULT_PARTITION__"))
 
 def scan_files(
     session: Any,
+    timeline: Timeline,
     root: str,
     splits: Sequence[Split],
     schema: TableSchema,
@@ -72,6 +77,7 @@ def scan_files(
     others, Spark knows the columns that are null in all, and leaves them out of a join by such a column.
 
     Args:
+        timeline: the table's.
         root: the URL by which Spark opens the table's root, without a slash at the end.
         schema: the table's schema.
         columns: those of the frames, with Spark's types. They may have more, and in another order.
@@ -87,10 +93,10 @@ def scan_files(
         if by_log and "=" not in folder.rpartition("/")[2]:
             yield _logged(reader, root, known)
         else:
-            yield _listed(reader.option("basePath", folder), root, known)
+            yield _listed(reader.option("basePath", folder), timeline, root, known)
     if others:
         flat = reader.option("recursiveFileLookup", "true")
-        frame = (_logged if by_log else _listed)(flat, root, others)
+        frame = _logged(flat, root, others) if by_log else _listed(flat, timeline, root, others)
         nulls = {n: F.lit(None).cast(columns[n].dataType) for n in null_columns(others, schema) if n in columns.names}
         yield frame.withColumns(nulls) if nulls else frame
 
@@ -101,7 +107,18 @@ def paths_without_job(session: Any) -> int:
     return int(text) if text.isdigit() else 32
 
 
-def _listed(reader: Any, root: str, splits: Sequence[Split]) -> Any:
+def _listed(reader: Any, timeline: Timeline, root: str, splits: Sequence[Split]) -> Any:
+    """A frame over files that Spark lists. It leaves out files without a byte, as it may find them in folders of others."""
+    sizes = {key: file.file_size for split in splits for key, file in zip(split.keys, split.files, strict=True)}
+
+    def check(key: str) -> None:
+        with suppress(ObjectNotFound):  # Spark says so itself
+            if timeline.store.head(key).size == 0 < sizes[key]:
+                raise TableCorrupt(
+                    f"data file {key} of {timeline.store.url} is empty, and should have {sizes[key]} bytes"
+                )
+
+    timeline.parallel(check, sizes)
     return reader.parquet(*(f"{root}/{key}" for split in splits for key in split.keys))
 
 

@@ -250,7 +250,9 @@ class Scan:
             found = [
                 (frame, marked)
                 for s, fields, marked in scans
-                for frame in scan_files(self.spark, root, s, self.table.schema, self._marked(fields), options)
+                for frame in scan_files(
+                    self.spark, self.table.timeline, root, s, self.table.schema, self._marked(fields), options
+                )
             ]
         except Exception as error:
             if root.startswith("file:"):

@@ -123,7 +123,7 @@ ROWS = [
 
 @pytest.fixture(scope="module")
 def tables(tmp_path_factory: pytest.TempPathFactory) -> list[ll.Table]:
-    """Of Spark's own reader, and of Arrow: rows of a primary key are merged."""
+    """Of Spark's own reader, of Arrow, because rows of a primary key are merged, and with deleted rows in their files."""
     folder = tmp_path_factory.mktemp("settings")
     plain = ll.create_table(str(folder / "plain"), SCHEMA, partition_by=["part"])
     plain.append(pa.Table.from_pylist(ROWS, SCHEMA))
@@ -131,7 +131,13 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> list[ll.Table]:
     merged = ll.create_table(str(folder / "merged"), keyed, primary_key=["id"], options={"bucket": "1"})
     for rows in (ROWS, ROWS[:1]):
         merged.upsert(pa.Table.from_pylist(rows, keyed))
-    return [plain, merged]
+    marked = ll.create_table(
+        str(folder / "marked"), SCHEMA, partition_by=["part"], options={"deletion-vectors.enabled": "true"}
+    )
+    for rows in ([*ROWS, row(5, "a", 1500), row(6, None, 1500)], [row(7, "a", 1883)]):
+        marked.append(pa.Table.from_pylist(rows, SCHEMA))
+    marked.delete(where="id > 4")
+    return [plain, merged, marked]
 
 
 @pytest.fixture
@@ -251,6 +257,28 @@ def test_a_lost_file_is_an_error_whatever_the_session_ignores(steady: Any, tmp_p
     finally:
         steady.conf.unset(f"spark.sql.files.{setting}")
     assert ll.open_table(table.url).snapshot().id == 3
+
+
+@pytest.mark.parametrize("ignores_logs", ["true", "false"])
+@pytest.mark.parametrize("marked", [False, True], ids=["whole", "deleted rows"])
+def test_a_file_without_a_byte_is_an_error(steady: Any, tmp_path: Path, ignores_logs: str, marked: bool) -> None:
+    """G1: as a machine leaves one behind that lost power. Of the files that Spark lists by itself it leaves out empty ones."""
+    table = ll.create_table(
+        str(tmp_path / "table"), pa.schema([("id", pa.int64())]), options={"deletion-vectors.enabled": "true"}
+    )
+    for number in range(3):
+        table.append(pa.table({"id": [number, number + 10, number + 20]}))
+    if marked:
+        table.delete(where="id > 9 AND id < 20")
+    steady.conf.set("spark.sql.streaming.fileStreamSink.ignoreMetadata", ignores_logs)
+    try:
+        assert lake.read(steady, table.url).count() == (6 if marked else 9)
+        lost = min((tmp_path / "table" / "bucket-0").glob("*.parquet"))
+        lost.write_bytes(b"")
+        with pytest.raises(Exception, match=lost.name):
+            lake.read(steady, table.url).collect()
+    finally:
+        steady.conf.unset("spark.sql.streaming.fileStreamSink.ignoreMetadata")
 
 
 @pytest.mark.parametrize("names", ["parquet$", ".*", "lakelatch-plan|_spark_metadata"])
