@@ -39,7 +39,7 @@ SECTIONS: dict[str, list[str]] = {
         "tpcds.md",
     ],
     "Stores": ["stores/README.md", "stores/*.md"],
-    "Reference": ["options.md", "reference/*.md"],
+    "Reference": ["options.md", "compatibility.md", "reference/*.md"],
     "How it works": ["architecture.md", "commit-machine.md", "guarantees.md", "hazards.md"],
     "The format": ["format/README.md", "format/*.md"],
     "Decisions": ["decisions/index.md", "decisions/*.md"],
