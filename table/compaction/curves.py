@@ -49,7 +49,7 @@ def row_order(rows: pa.RecordBatch, columns: Sequence[str], curve: Curve) -> Any
 
 def _ranks(column: pa.Array) -> Any:
     """The rank of each value; equal values have one rank."""
-    ranks = pc.rank(column, sort_keys="ascending", tiebreaker="dense")
+    ranks = pc.rank(column, tiebreaker="dense")
     return ranks.to_numpy().astype(np.int64) - 1
 
 
@@ -81,8 +81,7 @@ def _on_hilbert(columns: Sequence[Any], bits: int) -> list[Any]:
             is_set = (x[i] & step) != 0
             swap = np.where(is_set, 0, (x[0] ^ x[i]) & low)
             x[0] = np.where(is_set, x[0] ^ low, x[0] ^ swap)
-            if i:
-                x[i] = x[i] ^ swap
+            x[i] = x[i] ^ swap
         step >>= 1
     for i in range(1, len(x)):
         x[i] = x[i] ^ x[i - 1]

@@ -66,7 +66,7 @@ class RescalePlan(ShownAsText):
             "buckets": self.bucket_count,
             "partitions": [
                 {
-                    "partition": split.partition_path.rstrip("/"),
+                    "partition": split.partition_path,
                     "buckets_before": split.total_buckets,
                     "files": len(split.files),
                     "row_count": split.row_count,

@@ -80,7 +80,7 @@ class EvolvingChange:
             updated += rows.num_rows
             parts = made(self.operation, rows.select(self.schema.names), found.actions, found.sources)
             part = pa.Table.from_batches(parts).select(assigned)
-            new.append(part.add_column(0, ROW_ID.name, rows.column(ROW_ID.name)))
+            new.append(part.append_column(ROW_ID.name, rows.column(ROW_ID.name)))
         if new and assigned:
             self._messages += updated_columns(self.store, timeline, self.schema, snapshot, pa.concat_tables(new))
         inserted = self.operation.inserted(distinct(np.concatenate(met)))

@@ -218,7 +218,7 @@ class MergeRows:
         return actions
 
     def _refuse_two(self, rows: pa.RecordBatch, targets: Any) -> None:
-        twice = targets[:-1][targets[1:] == targets[:-1]] if len(targets) > 1 else targets[:0]
+        twice = targets[:-1][targets[1:] == targets[:-1]]
         if not len(twice):
             return
         names = dict.fromkeys(r.parts[1] for k in self.keys for r in references_of(k.target)) or self.columns

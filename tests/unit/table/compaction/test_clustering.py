@@ -68,6 +68,7 @@ def test_files_that_were_sorted_are_left_alone() -> None:
     table.optimize(by=["a"], curve="order", target_size="1 kb")
     assert table.optimize(by=["a"]).compaction.receipts == ()
     table.append(rows(Random(2), 50))
+    assert {entry.file.level for entry in table.entries()} == {0, 5}, "as in Apache Paimon's clustering"
     again = table.optimize(by=["a"], curve="order")
     assert (again.compaction.files_before, again.compaction.files_after) == (1, 1)
     assert table.optimize(by=["a"], dry_run=True, full=True).compaction.plan.file_count == table.files().num_rows
@@ -139,6 +140,89 @@ def test_what_cannot_be_sorted_is_named() -> None:
     keyed = ll.create_table(f"memory://clustering/{next(_names)}", SCHEMA, primary_key=["a"], options={"bucket": "1"})
     with pytest.raises(Unsupported, match="primary key"):
         keyed.optimize(by=["b"])
+
+
+FEW = pa.schema([("a", pa.int64()), ("b", pa.int64()), ("c", pa.int64())])
+
+
+def few(*files: list[tuple[Any, Any]], schema: pa.Schema = FEW, **about: Any) -> Any:
+    """A table with these values of `a` and `b` in its files, and nulls in `c`."""
+    table = ll.create_table(f"memory://clustering/{next(_names)}", schema, **about)
+    for rows_of_file in files:
+        table.append(pa.Table.from_pylist([{"a": a, "b": b} for a, b in rows_of_file], schema))
+    return table
+
+
+def test_it_is_told_how_many_files_a_filter_opens() -> None:
+    """The mean over some values. Nothing is told of a column without values."""
+    table = few([(0, 5), (9, 5)], [(20, 5), (29, 5)], [(4, 5), (5, 5)], [(40, 5), (49, 5)])
+    done = table.optimize(by=["a", "b", "c"], curve="order")
+    assert done.opened_before == {"a": 1.25, "b": 4.0} and done.opened_after == {"a": 1.0, "b": 1.0}
+    assert done.to_dict()["opened_before"] == done.opened_before
+    assert done.to_dict()["files_before"] == 4
+    assert str(done) == (
+        "4 files became 1, snapshot 5; a filter on a opens 1.0 files, before 1.2; a filter on b opens 1.0 files, before 4.0"
+    )
+
+
+def test_a_part_of_many_files_is_looked_at() -> None:
+    table = few(*([(n, n)] for n in range(45)))
+    done = table.optimize(by=["a"])
+    assert (done.opened_before, done.opened_after) == ({"a": 1.0}, {"a": 1.0})
+
+
+def test_only_chosen_partitions_are_sorted_and_looked_at() -> None:
+    table = few([(1, 5), (2, 5)], [(1, 6), (2, 6)], [(1, 4), (2, 4)], partition_by=["a"])
+    done = table.optimize(by=["b"], curve="order", where="a = 2")
+    assert (done.compaction.files_before, done.compaction.files_after) == (3, 1)
+    assert (done.opened_before, done.opened_after) == ({"b": 1.0}, {"b": 1.0})
+    assert done.compaction.plan.files_considered == 3
+    assert sorted(e.file.row_count for e in table.entries()) == [1, 1, 1, 3]
+    assert table.to_arrow(where="a = 2")["b"].to_pylist() == [4, 5, 6]
+    assert sorted(table.to_arrow(where="a = 1")["b"].to_pylist()) == [4, 5, 6]
+    table.optimize(by=["b"], curve="order")
+    assert table.to_arrow(where="a = 1")["b"].to_pylist() == [4, 5, 6]
+
+
+def test_a_table_without_rows_has_nothing_to_sort() -> None:
+    done = few().optimize(by=["a"])
+    assert (done.compaction.receipts, done.opened_before, str(done)) == ((), {}, "nothing to compact: 0 files")
+
+
+def test_a_large_partition_is_sorted_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files are joined in the order in which they were written, as long as they are small enough together."""
+    table = few([(4, 0)], [(3, 0)], [(2, 0)], [(1, 0)], [(0, 0)])
+    size = max(e.file.file_size for e in table.entries())
+    for most, parts in [(2 * size, [2, 2, 1]), (3 * size - 1, [2, 2, 1]), (3 * size, [3, 2]), (1, [1] * 5)]:
+        monkeypatch.setattr("lakelatch.table.compaction.clustering.MOST_BYTES", most)
+        groups = table.optimize(by=["a"], dry_run=True).compaction.plan.groups
+        assert [len(group.files) for group in groups] == parts
+        first = [file.min_sequence_number for group in groups for file in group.files]
+        assert first == sorted(first)
+    monkeypatch.setattr("lakelatch.table.compaction.clustering.MOST_BYTES", 2 * size)
+    table.optimize(by=["a"], curve="order")
+    assert sorted(f.row_count for f in (e.file for e in table.entries())) == [1, 2, 2]
+    assert sorted(table.to_arrow()["a"].to_pylist()) == [0, 1, 2, 3, 4]
+
+
+def test_a_table_of_buckets_is_not_sorted() -> None:
+    with pytest.raises(Unsupported, match="the table has buckets, which keep their order"):
+        few([(1, 1)], options={"bucket": "1", "bucket-key": "b"}).optimize(by=["a"])
+    with pytest.raises(Unsupported, match="data-evolution"):
+        few(options={"row-tracking.enabled": "true", "data-evolution.enabled": "true"}).optimize(by=["a"])
+
+
+def test_rows_of_a_fallback_branch_stay_there() -> None:
+    table = few([(1, 9), (1, 8)], partition_by=["a"])
+    table.create_branch("old")
+    branch = table.branch("old")
+    branch.append(pa.table({"a": [2, 2], "b": [7, 6], "c": [None, None]}, FEW))
+    table.alter(ll.set_option("scan.fallback-branch", "old"))
+    assert table.refresh().count() == 4
+    done = table.optimize(by=["b"], curve="order")
+    assert (done.compaction.files_before, done.compaction.plan.files_considered) == (1, 1)
+    assert table.to_arrow(where="a = 1")["b"].to_pylist() == [8, 9]
+    assert table.to_arrow(where="a = 2")["b"].to_pylist() == [7, 6]
 
 
 @pytest.mark.parametrize("curve", CURVES)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from random import Random
 from typing import Any
 
 import pyarrow as pa
@@ -199,3 +200,38 @@ def test_nested_values_are_compared(kind: pa.DataType, one: list[Any], other: li
     assert same_values(first, second).tolist() == expected
     assert same_values(first.slice(1), second.slice(1)).tolist() == expected[1:]
     assert same_values(first, first).all()
+
+
+@pytest.mark.parametrize("drops", [True, False])
+@pytest.mark.parametrize("compares", [None, ("a", "b"), ("a",)])
+@pytest.mark.parametrize("producer", ["lookup", "full-compaction"])
+def test_the_changes_of_many_keys_are_those_of_each(producer: str, compares: Any, drops: bool) -> None:
+    """For each key: what was there in the last level, and what is there once the newer rows are merged with it."""
+    random = Random(f"{producer}/{compares}")
+    comparison = Comparison(5 if producer == "full-compaction" else None, compares)
+    for keys in (1, 2, 5, 40):
+        rows, after, changes = list[Any](), list[Any](), list[Any]()
+        for key in range(keys):
+            versions = [
+                (0 if i or random.random() < 0.3 else 5, 10 * key + i, random.choice([ADD, AFTER, DELETE]), key, a, b)
+                for i in range(random.randint(1, 3))
+                for a, b in [(random.choice([None, 1, 2]), random.choice([None, 0.5]))]
+            ]
+            rows += versions
+            newest = versions[-1][1:]
+            old = versions[0][1:] if versions[0][0] == 5 and versions[0][2] != DELETE else None
+            new = newest if newest[1] != DELETE else None
+            after += [newest] if new is not None or not drops else []
+            if versions[-1][0] == 5:
+                continue  # no newer row
+            if old is not None and new is not None:
+                places = [("k", "a", "b").index(name) + 2 for name in compares or ()]
+                if compares is None or any(old[i] != new[i] for i in places):
+                    changes += [(old[0], BEFORE, *old[2:]), (new[0], AFTER, *new[2:])]
+            elif old is not None:
+                changes.append((old[0], DELETE, *old[2:]))
+            elif new is not None:
+                changes.append((new[0], ADD, *new[2:]))
+        rows.sort(key=lambda row: (-row[0], row[1]))  # as files come: the last level first
+        found = compared(rows, comparison, drops, changelog_producer=producer)
+        assert found == (after, changes), rows

@@ -11,7 +11,7 @@ from lakelatch.core.metadata.merge_rules import MergeRules, merge_rules
 from lakelatch.core.metadata.schema import new_schema
 from lakelatch.core.rows.binary_row import encode_row
 from lakelatch.core.rows.types import AtomicType, DataType, Field
-from lakelatch.table.merging.sections import are_in_order, groups_of
+from lakelatch.table.merging.sections import are_in_order, groups_of, sections_of, sorted_runs
 
 
 def rules_of(kind: DataType | None = None, **options: str) -> MergeRules:
@@ -106,3 +106,54 @@ def test_runs_that_share_a_number_are_not_in_order(newer: tuple[int, int], in_or
 
 def _numbered(low: int, high: int) -> DataFile:
     return DataFile("data", 1, 2, min_sequence_number=low, max_sequence_number=high)
+
+
+def test_sections_come_by_their_keys_and_their_files_by_age() -> None:
+    files = [
+        file("d", 7, 9, 0, 3),
+        file("c", 4, 5, 2, 9),
+        file("b", 1, 4, 0, 2),
+        file("a", 1, 3, 5, 5),
+        file("e", 8, 8, 0, 1),
+    ]
+    found = [[f.file_name for f in section] for section in sections_of(files, rules_of())]
+    assert found == [["a", "c", "b"], ["e", "d"]]
+    assert [[f.file_name for f in s] for s in sections_of([*reversed(files)], rules_of())] == found
+
+
+@pytest.mark.parametrize(
+    ("files", "expected"),
+    [
+        ([], []),
+        ([file("a", 1, 5, 0)], [[0]]),
+        ([file("a", 1, 5, 0), file("b", 5, 9, 0)], [[0], [1]]),
+        ([file("a", 1, 5, 0), file("b", 6, 9, 0)], [[0, 1]]),
+        ([file("b", 6, 9, 0), file("a", 1, 5, 0)], [[1, 0]]),
+        ([file("a", 1, 9, 0), file("b", 1, 2, 0), file("c", 3, 4, 0), file("d", 5, 6, 0)], [[1, 2, 3], [0]]),
+        ([file("a", 1, 4, 0), file("b", 2, 3, 0), file("c", 5, 9, 0), file("d", 5, 6, 0)], [[0, 2], [1, 3]]),
+        ([file("a", 1, 2, 0), DataFile("b", 1, 1), file("c", 8, 9, 0)], [[0], [1], [2]]),
+    ],
+)
+def test_the_files_of_a_section_are_as_few_runs_as_can_be(files: list[DataFile], expected: list[list[int]]) -> None:
+    assert sorted(sorted_runs(files, rules_of())) == sorted(expected)
+
+
+def test_runs_are_in_order_only_if_the_later_files_have_the_newer_numbers() -> None:
+    old, mid, new = _numbered(1, 10), _numbered(11, 20), _numbered(21, 30)
+    assert are_in_order([old, mid, new], [[0], [1], [2]])
+    assert are_in_order([old, mid, new], [[2], [0], [1]]), "the order of the runs does not count"
+    assert are_in_order([old, mid, new], [[0, 1], [2]])
+    assert are_in_order([old], [[0]]) and are_in_order([], [])
+    assert not are_in_order([new, old], [[0], [1]]), "the file that comes later has the older numbers"
+    assert not are_in_order([old, new, mid], [[0], [1], [2]])
+    assert not are_in_order([old, mid, new], [[0, 2], [1]]), "another run is between the files of one"
+
+
+@pytest.mark.parametrize("engine", ["deduplicate", "first-row"])
+@pytest.mark.parametrize("level", [0, 1])
+def test_rows_of_one_level_above_0_are_read_as_they_are(engine: str, level: int) -> None:
+    files = [file("a", 1, 5, 1), file("b", 4, 9, 1), file("c", 20, 21, level)]
+    expected = [("a", True), ("b", True), ("c", True)] if level else [("ab", False), ("c", True)]
+    assert shown(files, rules_of(**{"merge-engine": engine})) == expected
+    deleting = file("d", 30, 31, 1, deletes=1)
+    assert ("d", False) in shown([*files, deleting], rules_of(**{"merge-engine": engine}))
