@@ -108,7 +108,7 @@ class ChangesSince:
         """The data files that stay, but have a different deletion vector than before."""
         before = vector_places(e for e in index if e.kind == DELETE)
         after = vector_places(e for e in index if e.kind == ADD)
-        gone = {owner_of(e) for e in entries if e.kind != ADD} - {owner_of(e) for e in entries if e.kind == ADD}
+        gone = {owner_of(e) for e in entries} - {owner_of(e) for e in entries if e.kind == ADD}
         owners = [owner for owner in {**before, **after} if owner not in gone and self.concerns(owner[0])]
         store = self.timeline.store
         same = self.timeline.parallel(

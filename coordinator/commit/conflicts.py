@@ -183,9 +183,7 @@ def inputs_marked(request: CommitRequest, index: Iterable[IndexEntry]) -> Confli
     Args:
         index: the live index files after this commit, without the vectors that it knew.
     """
-    inputs = {owner_of(e) for e in request.entries if e.kind != ADD} - {
-        owner_of(e) for e in request.entries if e.kind == ADD
-    }
+    inputs = {owner_of(e) for e in request.entries} - {owner_of(e) for e in request.entries if e.kind == ADD}
     names = [owner[2] for owner in vector_places(index) if owner in inputs]
     return _inputs_marked("", names) if names else None
 

@@ -64,12 +64,8 @@ class KeyOrder:
 def new_rows(entries: Iterable[ManifestEntry]) -> list[ManifestEntry]:
     """The files that add new rows with numbers. Compactions keep numbers, and rows without a bucket get theirs later."""
     found = list(entries)
-    moved = {owner_of(e) for e in found if e.kind != ADD}
-    return [
-        e
-        for e in found
-        if e.kind == ADD and e.bucket >= 0 and e.file.file_source != SOURCE_COMPACT and owner_of(e) not in moved
-    ]
+    gone = {owner_of(e) for e in found if e.kind != ADD}
+    return [e for e in found if e.bucket >= 0 and e.file.file_source != SOURCE_COMPACT and owner_of(e) not in gone]
 
 
 @dataclass(frozen=True, slots=True)

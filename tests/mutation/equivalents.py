@@ -300,4 +300,207 @@ EQUIVALENTS: tuple[Equivalent, ...] = (
         "0 → 1",
         "one byte of those that are gathered before rows are placed",
     ),
+    Equivalent(
+        "coordinator/commit/key_order.py",
+        "restored_over_what_stays",
+        "1 → 2",
+        "the numbers of rows begin with 0: any number below that is smaller than all",
+    ),
+    Equivalent(
+        "coordinator/commit/changes_since.py",
+        "ChangesSince.since",
+        "for (before, found) in pairwise(chain) if found is not None → without the filter",
+        "only the first of a chain may be none; the question is there for the type checker",
+    ),
+    Equivalent(
+        "coordinator/commit/conflicts.py",
+        "compacted_with_newer_rows",
+        "e.identity in replaced → e.identity not in replaced",
+        "whether all, some or none are replaced: counting the others gives the same answer",
+    ),
+    Equivalent(
+        "coordinator/commit/undoing.py",
+        "builds_on",
+        "_marked(since, commit, base, owners) → _marked(since, base, commit, owners)",
+        "the marks of two snapshots are compared, whichever comes first",
+    ),
+    Equivalent(
+        "coordinator/commit/conflicts.py",
+        "columns_updated_meanwhile",
+        "group.is_compaction or all((e.file.first_row_id is None for e in group.added)) →"
+        " without `all((e.file.first_row_id is None for e in group.added))`",
+        "files without row ids meet no rows; the question saves the ranges of tables that number none",
+    ),
+    Equivalent(
+        "coordinator/commit/undoing.py",
+        "builds_on",
+        "isinstance(changes, Conflict) or commit is None or base is None → without `base is None`",
+        "without a base there is no commit either; the question is there for the type checker",
+    ),
+    Equivalent(
+        "coordinator/commit/undoing.py",
+        "builds_on",
+        "isinstance(changes, Conflict) or commit is None or base is None → without `commit is None`",
+        "an undo always has its commit; the question is there for the type checker",
+    ),
+    Equivalent(
+        "coordinator/commit/conflicts.py",
+        "inputs_of",
+        "for e in request.entries if e.kind == ADD → without the filter",
+        "the files that it deletes are inputs in any case, whether or not they are taken out of those that are marked",
+    ),
+    Equivalent(
+        "coordinator/commit/settling.py",
+        "Settler._entries",
+        "if request.restores → if True",
+        "any other overwrite adds files of its own, which it does not replace",
+    ),
+    Equivalent(
+        "coordinator/commit/group.py",
+        "Group._rank",
+        "commit < self.commit → commit <= self.commit",
+        "its own commit is not among those of the others",
+    ),
+    *(
+        Equivalent(
+            "coordinator/commit/hash_indexes.py",
+            "HashJoin._placed",
+            mutation,
+            "a hash that is added once more keeps the bucket under which it was added first",
+        )
+        for mutation in ("placed.find(distinct) < 0 → placed.find(distinct) <= 0", "0 → 1")
+    ),
+    Equivalent(
+        "coordinator/watching/batches.py",
+        "report_batch",
+        "if STREAM_LOG.isEnabledFor(logging.INFO) → if True",
+        "the logger asks the same again; the question only saves the work of making a record",
+    ),
+    Equivalent(
+        "coordinator/maintenance/consumers.py",
+        "_next_snapshot",
+        "raise AssertionError('the last look returns or raises') → pass",
+        "the last look returns or raises; the line is there for the type checker",
+    ),
+    Equivalent(
+        "coordinator/watching/logs.py",
+        "Logged.requested",
+        "if REQUEST_LOG.isEnabledFor(logging.DEBUG) → if True",
+        "the logger asks the same again; the question only saves the work of making a record",
+    ),
+    Equivalent(
+        "coordinator/watching/observe.py",
+        "Watch.ended",
+        "if self._watchers → if True",
+        "without watchers nobody is told; the question only saves the work of saying how it ended",
+    ),
+    *(
+        Equivalent(
+            "table/rowlevel/merge.py",
+            "",
+            change,
+            "how many pairs are made at once, and for how many values a range stands: any number keeps the promise",
+        )
+        for change in ("1 → 0", "1 → 2", "20 → 21", "1 << 20 → 1 >> 20", "200 → 201")
+    ),
+    Equivalent(
+        "table/rowlevel/merge.py",
+        "_range",
+        "len(known) <= _MOST_VALUES → len(known) < _MOST_VALUES",
+        "whether so many values are compared one by one or as a range: either leaves out no file with a row that matches",
+    ),
+    *(
+        Equivalent(
+            "table/rowlevel/join.py",
+            function,
+            change,
+            "the code of a key that the source does not have: any negative number says so",
+        )
+        for function, change in (
+            ("KeyJoin.__init__", "1 → 2"),
+            ("KeyJoin.pairs", "1 → 2"),
+            ("_Column.codes", "1 → 2 (place 2)"),
+            ("_Column.codes", "1 → 2 (place 3)"),
+            ("_places", "1 → 2"),
+            ("_places", "1 → 2 (place 3)"),
+        )
+    ),
+    Equivalent(
+        "table/rowlevel/join.py",
+        "_integers",
+        "_is.is_integer(t) or _is.is_temporal(t) → without `_is.is_temporal(t)`",
+        "dates and times are compared as they are, which takes longer and finds the same",
+    ),
+    *(
+        Equivalent("table/compaction/curves.py", function, change, reason)
+        for function, change, reason in (
+            ("", "62 → 63", "how many bits a place on a curve has: as many as a number holds, or one less"),
+            ("_interleaved", "bits - 1 → bits + 1", "the bits above the highest one are zeros"),
+            ("_interleaved", "1 → 0", "the bit above the highest one is a zero"),
+            ("_on_hilbert", "step > 1 → step >= 1", "a step of one has no lower bits to change"),
+            ("_on_hilbert", "step > 1 → step >= 1 (place 2)", "a step of one has no lower bits to change"),
+            ("_on_hilbert", "1 → 0 (place 3)", "a step of one has no lower bits to change"),
+            ("_on_hilbert", "1 → 0 (place 8)", "a step of one has no lower bits to change"),
+        )
+    ),
+    *(
+        Equivalent(
+            "table/compaction/clustering.py",
+            "",
+            change,
+            "how many bytes are sorted together, and of how many files a mean is taken: any such number keeps the promise",
+        )
+        for change in ("256 → 257", "20 → 21", "20 → 21 (place 2)")
+    ),
+    Equivalent(
+        "table/compaction/inline.py",
+        "",
+        "10 → 11",
+        "how often a bucket is tried while others change it: any small number keeps the promise",
+    ),
+    *(
+        Equivalent(
+            "table/compaction/inline.py",
+            function,
+            f"{whole} → without `rules is not None`",
+            "only tables with a primary key are asked about; the question is there for the type checker",
+        )
+        for function, whole in (
+            ("_hides_rows", "rules is not None and rules.has_lookups and schema.options.get(opt.LOOKUP_WAIT)"),
+        )
+    ),
+    Equivalent(
+        "table/compaction/inline.py",
+        "compact_buckets",
+        "for entry in part if entry.partition in partitions → without the filter",
+        "files of other partitions are left out a moment later; the question only saves memory",
+    ),
+    Equivalent(
+        "table/compaction/inline.py",
+        "compact_buckets",
+        "for m in timeline.manifests(snapshot) if may_hold(m, partitions, fields) → without the filter",
+        "more manifests would be read, and their entries left out; the question only saves requests",
+    ),
+    Equivalent(
+        "table/compaction/key_rewrite.py",
+        "",
+        "4 → 5",
+        "how many compactions share the memory of a merge: the rows are the same",
+    ),
+    *(
+        Equivalent("table/merging/key_codes.py", function, change, reason)
+        for function, change, reason in (
+            (
+                "_words",
+                "pa.types.is_string(kind) or pa.types.is_binary(kind) → pa.types.is_string(kind) and pa.types.is_binary(kind)",
+                "texts are ranked by Arrow: both ways give the same order",
+            ),
+            ("_text_words", "count > _MOST_WORDS → count <= _MOST_WORDS", "both ways give the same order"),
+            (
+                "_one_word",
+                "span == len(places) → span != len(places)",
+                "bytes are taken one by one, with the same result",
+            ),
+        )
+    ),
 )

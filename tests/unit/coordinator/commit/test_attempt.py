@@ -150,6 +150,9 @@ def test_a_delta_lists_its_own_manifests_before_those_of_its_riders() -> None:
     assert listed == ["manifest-u1-0", "manifest-c1-0", "manifest-c2-0"]
     assert (other.files, other.riders, other.list.name) == (delta.files, (one, two), "manifest-list-u1-1")
     assert [line.file_name for line in other.carrying((), made).lines] == ["manifest-u1-0"]
+    left = other.without_list()
+    assert ([line.file_name for line in left.lines], left.riders, left.list.name) == (["manifest-u1-0"], (), "")
+    assert left.files == delta.files, "a list that was not written is made anew, and the manifests are not"
 
 
 # --------------------------------------------------------------------------------------------------------- its snapshot

@@ -49,11 +49,11 @@ class Asked(MemoryStore):
 class World:
     """A table with fixed buckets whose files are made up, and jobs that begin on it."""
 
-    def __init__(self, pool: Executor, buckets: int = 4) -> None:
+    def __init__(self, threads: Executor, buckets: int = 4) -> None:
         url = f"memory://base-numbers-{next(NUMBERS)}/t"
         options = {"bucket": str(buckets), "bucket-key": "v"}
         made = ll.create_table(url, SCHEMA, partition_by=["part"], options=options)
-        self.store, self.pool = Asked(url), pool
+        self.store, self.threads = Asked(url), threads
         self.table = Table(self.store, made.schema)
         self.timeline = Timeline(self.store, TablePaths())
         self.knows = Knowledge(MACHINE, made.schema)
@@ -76,7 +76,7 @@ class World:
     def begin(self, around: Surroundings = MACHINE, **schema: Any) -> BaseNumbers:
         """A job begins, and its look at the newest snapshot ends."""
         self.store.asked.clear()
-        numbers = BaseNumbers(self.timeline, self.knows, replace(self.table.schema, **schema), around, self.pool)
+        numbers = BaseNumbers(self.timeline, self.knows, replace(self.table.schema, **schema), around, self.threads)
         assert numbers.snapshot == self.timeline.latest()
         return numbers
 
@@ -87,14 +87,14 @@ class World:
 
 
 @pytest.fixture(scope="module")
-def pool() -> Iterator[Executor]:
+def threads() -> Iterator[Executor]:
     with ThreadPoolExecutor(1) as made:
         yield made
 
 
 @pytest.fixture
-def world(pool: Executor) -> World:
-    return World(pool)
+def world(threads: Executor) -> World:
+    return World(threads)
 
 
 def test_a_table_without_a_snapshot_has_no_numbers_and_no_buckets(world: World) -> None:
@@ -119,8 +119,8 @@ def test_the_largest_number_of_each_bucket_of_the_partitions_that_were_asked_for
     assert numbers.largest({world.place("c")}) == {}
 
 
-def test_the_number_of_buckets_of_a_partition(pool: Executor) -> None:
-    world = World(pool, buckets=1)
+def test_the_number_of_buckets_of_a_partition(threads: Executor) -> None:
+    world = World(threads, buckets=1)
     world.commit("a", 1)
     world.commit("b", 1)
     numbers = world.begin()

@@ -7,7 +7,7 @@ from itertools import count
 from typing import Any
 
 import pytest
-from changes import created, delete_rows, publish, reopened, vector_file
+from changes import created, delete_rows, index_of, publish, reopened, vector_file
 
 from lakelatch.backends.memory import MemoryStore
 from lakelatch.backends.metered import MeteredStore
@@ -17,6 +17,7 @@ from lakelatch.coordinator.history.timeline import Timeline
 from lakelatch.core.metadata.change import Landed
 from lakelatch.core.metadata.data_file import (
     ADD,
+    DELETE,
     EMPTY_ROW,
     DataFile,
     DeletionVectorRange,
@@ -70,6 +71,37 @@ def test_each_snapshot_is_read_once_for_all_attempts() -> None:
     assert store.snapshot().by_operation == {"get": 2}, "a list and a manifest of 4"
 
 
+def test_a_snapshot_below_one_of_another_engine_is_read_once_by_one_attempt() -> None:
+    """That one does not say what it was built on; what has just been read need not be read again."""
+    table = created(())
+    for name in ("one", "two", "three"):
+        publish(table, "APPEND", [FILE._replace(file=FILE.file._replace(file_name=name))])
+    since, store = reader(table)
+    read, base = table.timeline.find(1), table.timeline.latest()
+    assert base is not None
+    assert isinstance(since.since(read, replace(base, properties={})), list)
+    assert store.snapshot().by_operation == {"get": 1 + 2 * 2}, "snapshot 2; a list and a manifest of 2 and 3"
+
+
+@pytest.mark.parametrize(
+    ("said", "undoes"),
+    [
+        ({}, None),
+        ({"undo.snapshot": "1"}, 1),
+        ({"undo.snapshot": "1", "undo.commit": "c1"}, 0),
+        ({"undo.commit": "c1"}, None),
+        ({"undo.snapshot": "none"}, None),
+    ],
+    ids=str,
+)
+def test_a_change_says_which_snapshot_it_has_undone(said: dict[str, str], undoes: int | None) -> None:
+    """0 where it has undone one of several commits of a snapshot, so that the others still count."""
+    table = created(())
+    publish(table, "APPEND", [FILE])
+    publish(table, "OVERWRITE", [], properties=said)
+    assert changes(table, 1)[0].undoes == undoes
+
+
 @pytest.mark.parametrize("named", [True, False], ids=["ours", "another engine's"])
 def test_a_snapshot_in_whose_place_another_came_is_read_again(named: bool) -> None:
     """A rollback frees ids. Snapshots of other engines do not name what they build on, so that nothing can be concluded."""
@@ -89,6 +121,20 @@ def test_a_snapshot_in_whose_place_another_came_is_read_again(named: bool) -> No
     found = since.since(read, base)
     assert isinstance(found, list)
     assert [e.file.file_name for c in found for e in c.change.entries] == ["other", "another"]
+
+
+def test_the_history_is_gone_where_a_snapshot_that_was_read_has_gone_below_one_of_another_engine() -> None:
+    """That one does not say what it was built on, so that all below it are read again."""
+    table = created(())
+    for name in ("one", "two", "three"):
+        publish(table, "APPEND", [FILE._replace(file=FILE.file._replace(file_name=name))])
+    since, _ = reader(table)
+    read, base = table.timeline.find(1), table.timeline.latest()
+    assert base is not None
+    assert isinstance(since.since(read, base), list)
+    table.store.delete_many([table.paths.snapshot(2)])
+    assert isinstance(since.since(read, base), list), "the base says that it was there"
+    assert isinstance(since.since(read, replace(base, properties={})), Conflict)
 
 
 def test_the_history_is_gone_where_another_snapshot_is_in_the_place_of_the_one_that_was_read() -> None:
@@ -129,6 +175,9 @@ def test_index_files_are_read_only_where_their_manifest_has_another_name() -> No
     assert [e.kind for e in marks.change.index_entries] == [ADD]
     assert marks.marked == {(EMPTY_ROW, 0, "one")}
     assert (first.marked, last.marked) == (frozenset(), frozenset())
+    since, store = reader(table)
+    changes(table, 2, since)
+    assert store.snapshot().by_operation == {"get": 2}, "the list and the manifest of the last one"
 
 
 def test_marks_are_compared_only_in_the_partitions_that_matter() -> None:
@@ -137,6 +186,27 @@ def test_marks_are_compared_only_in_the_partitions_that_matter() -> None:
     delete_rows(table, {"one": [0]})
     (found,) = changes(table, 1, reader(table, lambda partition: partition != EMPTY_ROW)[0])
     assert found.marked == frozenset()
+
+
+def test_marks_that_moved_because_their_neighbours_changed_are_no_change() -> None:
+    table = created(())
+    publish(table, "APPEND", [FILE, FILE._replace(file=FILE.file._replace(file_name="two"))])
+    delete_rows(table, {"one": [0]})
+    delete_rows(table, {"two": [1]})
+    first, second = changes(table, 1)
+    assert (first.marked, second.marked) == ({(EMPTY_ROW, 0, "one")}, {(EMPTY_ROW, 0, "two")})
+    assert [e.kind for e in second.change.index_entries] == [DELETE, ADD]
+
+
+def test_rows_that_are_no_longer_deleted_are_a_change_as_well() -> None:
+    """A rollback takes the marks away. The file stays."""
+    table = created(())
+    publish(table, "APPEND", [FILE])
+    delete_rows(table, {"one": [0]})
+    publish(table, "OVERWRITE", index_entries=[replace(e, kind=DELETE) for e in index_of(table)])
+    _, _, back = changes(table, 0)
+    assert [e.kind for e in back.change.index_entries] == [DELETE]
+    assert back.marked == {(EMPTY_ROW, 0, "one")}
 
 
 def test_the_marks_of_a_file_that_goes_are_no_change_of_its_rows() -> None:

@@ -25,6 +25,7 @@ def request(**more: Any) -> CommitRequest:
         {"group": "auto"},
         {"group": "off"},
         {"remarks": Remarks(properties={"lake": "1", "my.lakelatch.x": "2"})},
+        {"remarks": Remarks(operation="UPDATE", watermark_ms=-(2**63))},
     ],
     ids=str,
 )
@@ -37,6 +38,11 @@ def test_valid_requests_are_accepted(fine: dict[str, Any]) -> None:
     [
         ({"identifier": -1}, "identifier -1 is out of range"),
         ({"identifier": IDENTIFIER_MAX + 1}, "out of range"),
+        ({"identifier": "7"}, "identifier '7' is not a whole number"),
+        ({"identifier": True}, "identifier True is not a whole number"),
+        ({"kind": "INSERT"}, "kind 'INSERT' and operation None: Apache Paimon could not parse it"),
+        ({"remarks": Remarks(operation="INSERT")}, "kind 'APPEND' and operation 'INSERT'"),
+        ({"remarks": Remarks(watermark_ms=-(2**63) - 1)}, "watermark_ms"),
         ({"commit_user": ""}, "commit_user must not be empty"),
         ({"isolation": "none"}, "isolation 'none'"),
         ({"group": "on"}, "group 'on': use 'auto' or 'off'"),

@@ -16,6 +16,7 @@ from lakelatch.coordinator.commit.conflicts import (
     follow,
     overwritten_meanwhile,
     replaced_files,
+    rows_changed_meanwhile,
     rows_deleted_meanwhile,
     rows_read_changed,
 )
@@ -77,6 +78,28 @@ def test_a_compaction_of_replaced_rows_writes_no_column_anew() -> None:
     """It keeps the ids of its rows, and their values."""
     output = entry(ADD, "compacted", 5, first_row_id=10, file_source=SOURCE_COMPACT)
     assert judged(columns_updated_meanwhile, entry(DELETE, "read", 5, first_row_id=10), output, replaced=(READ,)) == ""
+
+
+@pytest.mark.parametrize(
+    ("operation", "entries", "told"),
+    [
+        ("UPDATE", (entry(ADD, "new", 1),), "rows_changed_meanwhile: new"),
+        ("DELETE", (entry(ADD, "new", 1),), "rows_changed_meanwhile: new"),
+        ("MERGE", (entry(ADD, "new", 1),), "rows_changed_meanwhile: new"),
+        ("WRITE", (entry(ADD, "new", 1),), ""),
+        (None, (entry(ADD, "new", 1),), ""),
+        ("UPDATE", (entry(DELETE, "read", 5),), ""),
+        ("UPDATE", (entry(DELETE, "read", 5), entry(ADD, "joined", 5, file_source=SOURCE_COMPACT)), ""),
+    ],
+)
+def test_rows_that_were_computed_from_replaced_ones_would_come_back(
+    operation: str | None, entries: tuple[ManifestEntry, ...], told: str
+) -> None:
+    """Files that go are another check's affair, and a compaction computes nothing."""
+    change = Landed(3, "APPEND", "another-job", Change(entries, (), 0), operation=operation)
+    (group,) = change.groups(lambda partition: True)
+    found = rows_changed_meanwhile(CommitRequest("OVERWRITE", (), "us"), change, group, {})
+    assert ("" if found is None else f"{found.check}: {', '.join(found.files)}") == told
 
 
 @pytest.mark.parametrize("isolation", ["snapshot", "serializable"])
@@ -216,6 +239,18 @@ def test_files_that_came_stay_and_so_does_what_compactions_make_of_them() -> Non
     assert followed(change(3, NEW), change(4, NEWER)) == (["read", "other"], ["new", "newer"])
     joined = change(5, NEW.deletion(), NEWER.deletion(), NEW_JOINED)
     assert followed(change(3, NEW), change(4, NEWER), joined) == (["read", "other"], ["new-joined"])
+
+
+def test_compactions_of_files_that_came_are_remembered() -> None:
+    """What they dropped may matter to rows that a rollback brings back."""
+    request = CommitRequest("OVERWRITE", (), "us", target=lambda partition: True)
+    joined = change(5, NEW.deletion(), NEWER.deletion(), NEW_JOINED)
+    of_read = change(6, READ.deletion(), OTHER.deletion(), JOINED)
+    found = follow(request, {e.identity: e for e in (READ, OTHER)}, [change(3, NEW), change(4, NEWER), joined, of_read])
+    assert isinstance(found, Followed)
+    assert [(group.deleted, group.added) for group in found.merged] == [
+        ((NEW.deletion(), NEWER.deletion()), (NEW_JOINED,))
+    ]
 
 
 def test_the_oldest_conflict_is_told() -> None:

@@ -75,12 +75,17 @@ def test_what_depends_on_its_base_or_speaks_of_itself_goes_alone(alone: CommitRe
 
 @pytest.mark.parametrize(
     ("options", "keys"),
-    [({}, []), ({"commit.group": "off"}, []), ({**AUTO, "row-tracking.enabled": "true"}, []), (AUTO, ["k"])],
-    ids=["by default", "off", "row ids", "primary key"],
+    [
+        ({}, []),
+        ({"commit.group": "off"}, []),
+        ({**AUTO, "row-tracking.enabled": "true"}, []),
+        ({**AUTO, "bucket": "1"}, ["k"]),
+        (AUTO, ["k"]),
+    ],
+    ids=["by default", "off", "row ids", "primary key", "primary key, dynamic buckets"],
 )
 def test_tables_that_number_rows_or_do_not_ask_for_it_have_no_riders(options: dict[str, str], keys: list[str]) -> None:
-    buckets = {"bucket": "1"} if keys else {}
-    schema = new_schema(from_arrow_schema(FIELDS), primary_keys=keys, options={**options, **buckets})
+    schema = new_schema(from_arrow_schema(FIELDS), primary_keys=keys, options=options)
     assert not may_ride(request(), schema)
 
 
@@ -201,6 +206,32 @@ def test_registering_measures_a_round_trip(took_s: float, measured_s: float) -> 
     assert part.slept == [measured_s / 2], "one and a half round trips with the look itself"
 
 
+def test_what_a_round_trip_took_is_known_when_it_asks_again() -> None:
+    part = Part()
+    assert (part.prepared(3), part.group.asked_s)[1] == 0.0
+    part.group.register(part.timeline)
+    part.prepared(4)
+    assert part.group.asked_s == 0.25
+
+
+def test_the_company_of_a_commit_are_the_others_in_its_snapshot() -> None:
+    part = Part()
+    assert part.group.company == 0
+    part.group.riders = (other("c1"), other("c7"))
+    assert part.group.company == 2, "whom it carries"
+    part.group.aboard = snapshot(4, ABOARD)
+    assert part.group.company == 1, "who carries it"
+
+
+def test_a_commit_has_a_leader_only_in_the_snapshot_of_another() -> None:
+    """A process that has taken it over publishes it as its own, and may carry others."""
+    part = Part()
+    part.group.aboard = snapshot(4, ABOARD)
+    assert part.group.leader == "boss"
+    part.group.aboard = snapshot(4, ABOARD[::-1])
+    assert part.group.leader is None
+
+
 def test_an_intent_without_an_answer_stays_and_a_refused_one_does_not() -> None:
     part = Part()
     part.prepared()
@@ -267,6 +298,15 @@ def test_the_first_of_those_who_wait_leads() -> None:
     assert leads == ev.RidersChosen(0, ("c1",))
 
 
+def test_a_leader_carries_neither_itself_nor_its_own_identity() -> None:
+    """A restarted job waits under the identity of the one that leads: its rows would land twice (G3)."""
+    part = Part("c5")
+    for one in (other("c5", "job"), other("c6", "etl", identifier=7), other("c7", "etl", identifier=8)):
+        part.inner.put(f"lakelatch/intents/{one.file_name}", one.to_json())
+    found = part.group.choose(do.ChooseRiders(SnapshotRef(3, "u3"), False), snapshot(3), part.timeline)
+    assert found == ev.RidersChosen(0, ("c7",))
+
+
 def test_a_rider_meets_the_next_snapshot() -> None:
     part = Part()
     part.publish(snapshot(3), snapshot(4))
@@ -283,6 +323,7 @@ def test_a_rider_knows_its_carrier_when_it_meets_it(carried: bool) -> None:
     part = Part()
     part.publish(snapshot(3), snapshot(4, ABOARD) if carried else snapshot(4))
     part.prepared()
+    assert not part.group.met_carrier, "it has met nobody"
     part.group.wait_for_carrier(SnapshotRef(3, "u3"), part.timeline)
     assert part.group.met_carrier == carried
     part.group.intent = None
@@ -325,6 +366,32 @@ def test_a_carrier_whose_base_was_renamed_over_is_read_all_the_same() -> None:
     assert found == ev.LineageVerified()
 
 
+def test_a_carrier_whose_base_cannot_be_read_is_looked_at_again() -> None:
+    part = Part()
+    part.publish(snapshot(3), snapshot(4, ABOARD))
+    part.group.aboard, part.inner.away = snapshot(4, ABOARD), True
+    base = Base(snapshot(3), (), 0, part.now_s * 1000)
+    found = part.group.verify_ride(do.VerifyRide(SnapshotRef(4, "u4"), 1), part.timeline, base)
+    assert isinstance(found, ev.LineageUnread) and "away" in found.reason
+
+
+def test_a_leader_prepares_more_only_while_it_reads_the_intents_of_others() -> None:
+    part, prepared = Part("c0"), list[str]()
+    effect, base = do.ChooseRiders(SnapshotRef(3, "u3"), True), snapshot(3)
+    for intents, times in (([], 0), ([other("c1")], 1)):
+        for one in intents:
+            part.inner.put(f"lakelatch/intents/{one.file_name}", one.to_json())
+        part.group.choose(effect, base, part.timeline, lambda: prepared.append("manifests"))
+        assert (len(prepared), len(part.group.riders)) == (times, times)
+    part.inner.delete_many(info.key for info in list(part.inner.list("lakelatch/intents/")))
+    part.group.choose(effect, base, part.timeline)
+    assert part.group.riders == (), "the intent is gone"
+    follows = Part("c5")
+    follows.inner.put(f"lakelatch/intents/{other('c1').file_name}", other("c1").to_json())
+    follows.group.choose(effect, base, follows.timeline, lambda: prepared.append("manifests"))
+    assert len(prepared) == 1, "who waits for another to lead prepares nothing"
+
+
 def test_of_many_commits_at_once_few_begin_to_merge_manifests() -> None:
     """H15."""
     for allowed, crowded, dice, merges in (
@@ -351,5 +418,36 @@ def test_only_the_snapshot_that_was_told_is_the_carrier() -> None:
         part = Part()
         part.publish(snapshot(4, ABOARD))
         part.group.asked_s = 1.0
+        part.group.found_in(SnapshotRef(9, "u9"), part.timeline)
+        assert part.group.aboard is None, "there is no such snapshot"
         part.group.found_in(SnapshotRef(4, told), part.timeline)
         assert (part.group.aboard is not None) is is_aboard
+
+
+def test_a_commit_that_asked_nobody_or_knows_its_carrier_looks_for_none() -> None:
+    for asked_s, aboard in ((None, None), (1.0, snapshot(3))):
+        part = Part()
+        part.publish(snapshot(4, ABOARD))
+        part.group.asked_s, part.group.aboard = asked_s, aboard
+        part.store.reset()
+        part.group.found_in(SnapshotRef(4, "u4"), part.timeline)
+        assert part.group.aboard is aboard
+        assert part.store.snapshot().requests == 0
+
+
+def test_a_snapshot_that_carries_nobody_has_no_leader() -> None:
+    """Another process with the same identity has landed it alone."""
+    part = Part()
+    part.publish(snapshot(4))
+    part.group.asked_s = 1.0
+    part.group.found_in(SnapshotRef(4, "u4"), part.timeline)
+    assert (part.group.aboard, part.group.leader) == (None, None)
+
+
+def test_a_carrier_that_cannot_be_read_just_now_leaves_the_receipt_without_its_name() -> None:
+    """The commit has landed all the same."""
+    part = Part()
+    part.publish(snapshot(4, ABOARD))
+    part.group.asked_s, part.inner.away = 1.0, True
+    part.group.found_in(SnapshotRef(4, "u4"), part.timeline)
+    assert part.group.aboard is None

@@ -119,6 +119,10 @@ def test_keys_of_tasks_that_read_the_index_of_the_base_are_not_compared_again() 
     part = BucketHashes(encode_hashes(array(5, 6)), encode_hashes(array(6)), frozenset({"index-theirs"}))
     join = HashJoin([((NO_PARTITION, 0), part)], world.indexes, FileNames("us"))
     assert held(join.on([theirs])) == {0: [5, 6]}
+    unread = IndexEntry(ADD, NO_PARTITION, 5, IndexFile("HASH", "index-far", 4, 1))
+    told = replace(part, read=frozenset({"index-theirs", "index-far"}))
+    join = HashJoin([((NO_PARTITION, 0), told)], world.indexes, FileNames("us"))
+    assert held(join.on([theirs, unread])) == {0: [5, 6]}, "the index of other buckets is not read"
     known = BucketHashes(encode_hashes(array(5)), b"", frozenset({"index-theirs"}))
     assert HashJoin([((NO_PARTITION, 0), known)], world.indexes, FileNames("us")).on([theirs]) == Joined()
 

@@ -10,10 +10,11 @@ import pytest
 from keyed import FIELDS, NO_PARTITION, Keyed, merged, run_of
 
 from lakelatch.backends.memory import MemoryStore
-from lakelatch.coordinator.commit.conflicts import Conflict
+from lakelatch.coordinator.commit.conflicts import Conflict, Followed
+from lakelatch.coordinator.commit.key_order import KeyOrder, restored_over_what_stays
 from lakelatch.coordinator.commit.key_rules import KeyRules
 from lakelatch.coordinator.commit.message import PendingUpload
-from lakelatch.coordinator.commit.request import CommitRequest, KeyedRows, Renumbered
+from lakelatch.coordinator.commit.request import CommitRequest, KeyedRows, Renumbered, Restoration
 from lakelatch.coordinator.history.base import Base
 from lakelatch.coordinator.history.timeline import Timeline
 from lakelatch.core.errors import CommitConflict
@@ -125,6 +126,8 @@ def test_the_numbers_of_partitions_are_needed_only_where_rows_are_ordered_by_the
     assert rules(COMPACTION).numbered_partitions(entries) == {NO_PARTITION}
     assert rules(COMPACTION, schema=BY_COLUMN).numbered_partitions(entries) == {NO_PARTITION}, "ties are"
     assert rules(COMPACTION, schema=BY_SNAPSHOT).numbered_partitions(entries) == set()
+    replaces = replace(COMPACTION, target=lambda partition: True)
+    assert rules(replaces, schema=BY_SNAPSHOT).numbered_partitions(entries) == {NO_PARTITION}, "beside what stays"
 
 
 def test_a_compaction_keeps_numbers_even_if_its_writer_does_not_say_what_it_is() -> None:
@@ -136,6 +139,100 @@ def test_a_compaction_keeps_numbers_even_if_its_writer_does_not_say_what_it_is()
     (stamped,) = rules(append, schema=BY_SNAPSHOT).stamped(entries, 9)
     assert (stamped.file.min_sequence_number, stamped.file.max_sequence_number) == (9, 9)
     assert rules(append).stamped(entries, 9) == entries, "other tables keep the numbers of their rows"
+
+
+def test_levels_are_compared_with_the_whole_table_where_the_history_is_gone() -> None:
+    world = Keyed()
+    theirs = run_of("theirs", (1, 2))
+    world.upsert(theirs)
+    world.compact([theirs], [merged("level-5", theirs)], world.read())
+    latest = world.read()
+    assert latest is not None
+    newest = Base(latest, tuple(world.timeline.manifests(latest)), 0, 0.0)
+    since: Any = Changes(GONE)
+    found = KeyRules(COMPACTION, PLAIN, world.timeline, since).runs_overlap(COMPACTED, newest)
+    assert found is not None and set(found.files) == {"data-big.parquet", "data-level-5.parquet"}
+
+
+# ------------------------------------------------------------------------------------------------ rows that come back
+
+NEWER = run_of("newer", (100, 110))
+RESTORES = Restoration(
+    "OVERWRITE", (OLD,), "restorer", target=lambda partition: True, read_snapshot=snapshot(1)
+)  # fmt: skip
+UNDOES = replace(RESTORES, target=None)
+STAYS = Followed({}, {NEWER.identity: NEWER})
+
+
+def test_a_rollback_gives_way_to_rows_that_its_own_would_hide() -> None:
+    """Restored rows keep their numbers, and somebody else's have smaller ones."""
+    found = rules(RESTORES).restored((OLD,), STAYS, base(2))
+    assert found is not None
+    assert (found.check, found.files) == ("newer_rows_stay", ("data-newer.parquet",))
+    assert rules(RESTORES).restored((OLD,), Followed({}), base(2)) is None
+
+
+def test_a_rollback_gives_way_to_rows_that_came_back_below_those_that_it_removes() -> None:
+    removes = (run_of("removed", (1, 200)).deletion(), OLD)
+    found = rules(RESTORES, Changes([LATE])).restored(removes, Followed({}), base(2))
+    assert found is not None and found.check == "older_rows_appended"
+
+
+@pytest.mark.parametrize(
+    ("made", "schema"), [(UNDOES, PLAIN), (RESTORES, WITHOUT_KEY)], ids=["an undo leaves them", "no primary key"]
+)
+def test_other_rows_matter_only_to_a_rollback_of_a_table_with_a_key(made: CommitRequest, schema: TableSchema) -> None:
+    changes = Changes([LATE])
+    removes = (run_of("removed", (1, 200)).deletion(), OLD)
+    assert rules(made, changes, schema).restored(removes, STAYS, base(2)) is None
+    assert changes.asked == []
+
+
+@pytest.mark.parametrize(
+    ("newer", "stays"),
+    [
+        (run_of("newer", (200, 205)), False),
+        (run_of("newer", (201, 205)), True),
+        (run_of("newer", (0, 300)), False),
+        (run_of("newer", (0, 2), bucket=1), True),
+    ],
+    ids=["the same number", "above", "around", "another bucket"],
+)
+def test_rows_stay_beside_restored_ones_if_all_their_numbers_are_larger(newer: ManifestEntry, stays: bool) -> None:
+    files = Followed({}, {newer.identity: newer})
+    found = restored_over_what_stays((OLD, run_of("older", (1, 20))), files, KeyOrder(by_number=True))
+    assert (found is None) is stays
+
+
+@pytest.mark.parametrize(
+    ("deletes", "left", "bucket", "final", "stays"),
+    [(1, 0, 0, False, False), (1, 1, 0, False, True), (0, 0, 0, True, False), (1, 0, 1, True, True)],
+    ids=["a delete was dropped", "it was kept", "merged rows are final", "another bucket"],
+)
+def test_rows_that_were_merged_without_the_restored_ones(
+    deletes: int, left: int, bucket: int, final: bool, stays: bool
+) -> None:
+    """What a dropped delete hid would come back, and rows that were merged once count as a whole."""
+    inputs = [
+        run_of(name, numbers, bucket=bucket, deletes=deletes)
+        for name, numbers in (("a", (300, 301)), ("b", (302, 303)))
+    ]
+    output = merged("big", *inputs, deletes=2 * left)
+    change = Landed(2, "COMPACT", "compactor", Change((*(e.deletion() for e in inputs), output), (), 0))
+    files = Followed({}, {output.identity: output}, list(change.groups(lambda partition: True)))
+    found = restored_over_what_stays((OLD,), files, KeyOrder(by_number=True, merged_is_final=final))
+    assert (found is None) is stays
+    if found is not None:
+        assert found.files == ("data-big.parquet",)
+        assert "merged without the restored ones" in found.reason
+
+
+def test_a_merge_that_left_nothing_is_told_by_what_it_took() -> None:
+    gone = run_of("gone", (300, 301), deletes=10)
+    change = Landed(2, "COMPACT", "compactor", Change((gone.deletion(),), (), 0))
+    files = Followed({}, {}, list(change.groups(lambda partition: True)))
+    found = restored_over_what_stays((OLD,), files, KeyOrder(by_number=True))
+    assert found is not None and found.files == ("data-gone.parquet",)
 
 
 # --------------------------------------------------------------------------------------------------- numbered again
@@ -225,6 +322,22 @@ def test_numbers_above_all_others_are_kept_and_nothing_is_read_for_them() -> Non
     request = CommitRequest("APPEND", (new,), "job", read_snapshot=snapshot(1))
     assert rules(request, changes).in_order((new,), base(2), {ZERO: 99}) == (new,)
     assert changes.asked == []
+
+
+OVERWRITE = CommitRequest("OVERWRITE", (OLD,), "job", target=lambda partition: True, read_snapshot=snapshot(1))
+
+
+@pytest.mark.parametrize(
+    ("entries", "newest"), [((OLD,), 1), ((OLD.deletion(),), 2)], ids=["nothing came", "it adds no rows"]
+)
+def test_an_overwrite_reads_nothing_where_its_rows_are_newer_than_none(entries: Any, newest: int) -> None:
+    changes = Changes(GONE)
+    assert rules(OVERWRITE, changes).in_order(entries, base(newest), {}) == entries
+    assert changes.asked == []
+
+
+def test_an_overwrite_gives_way_where_it_cannot_be_told_what_stays() -> None:
+    assert rules(OVERWRITE, Changes(GONE)).in_order((OLD,), base(2), {}) is GONE
 
 
 def test_a_column_that_orders_rows_makes_their_numbers_irrelevant() -> None:

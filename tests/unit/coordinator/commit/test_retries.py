@@ -148,3 +148,41 @@ def test_a_writer_that_met_others_leaves_them_their_turns() -> None:
     store.put("lakelatch/intents/ticket-1-another", b"")
     writer.append(a_row)
     assert slept == [pytest.approx(0.7 * 0.5)]
+
+
+# ------------------------------------------------------------------------------------- others whom a winner never meets
+
+
+def looks(crowd: Crowd, *began_s: float, rides: bool = True, lasts_s: float = 0.0) -> list[bool]:
+    """For each of some commits that met nobody, by their beginnings: whether the writer looks for others after it."""
+    found = []
+    for began in began_s:
+        found.append(crowd.may_be_unseen(began, began + lasts_s, rides=rides))
+        crowd.observe(others=0, attempt_s=crowd.attempt_s, now_s=began + lasts_s)
+    return found
+
+
+def test_a_writer_that_commits_again_within_a_second_looks_for_others() -> None:
+    """Those that lose to it need more time for an attempt, and it would never meet them."""
+    assert looks(Crowd(), 0.0, 1.0) == [False, True]
+    assert looks(Crowd(), 0.0, 1.01) == [False, False], "a writer that pauses leaves them enough time"
+    assert looks(Crowd(), 100.0, 102.0, lasts_s=1.5) == [False, True], "the pause begins when a commit has ended"
+
+
+def test_a_writer_that_has_met_others_need_not_look_for_them() -> None:
+    crowd = Crowd()
+    crowd.observe(others=1, attempt_s=0.0, now_s=10.0)
+    assert looks(crowd, 10.5, 10.6) == [False, False]
+
+
+def test_where_nobody_can_ask_to_be_carried_a_writer_looks_after_five_commits_in_a_row() -> None:
+    """The others wait longer before they say so."""
+    in_a_row = [10.0, 10.5, 11.0, 11.5, 12.0, 12.5, 13.0]
+    assert looks(Crowd(), *in_a_row, rides=False) == [False] * 5 + [True] * 2
+    interrupted = [10.0, 10.5, 11.0, 11.5, 12.0, 20.0, 20.5, 21.0, 21.5, 22.0, 22.5]
+    assert looks(Crowd(), *interrupted, rides=False) == [False] * 10 + [True], "a pause begins a new row"
+
+
+def test_four_attempts_lie_between_two_looks() -> None:
+    crowd = Crowd(attempt_s=0.25)
+    assert looks(crowd, 10.0, 10.5, 11.0, 11.25, 11.5, 12.25, 12.5) == [False, True, False, False, True, False, True]

@@ -52,6 +52,14 @@ def test_new_columns_of_old_rows_keep_their_ids_and_get_a_number() -> None:
         assert ids(old, entry("new.parquet", 2)) == ([(40, 12, 12), (100, 12, 12)], 102)
 
 
+def test_blobs_belong_to_the_rows_of_the_file_right_before_them() -> None:
+    """A file may have none, and each column begins with the rows of its own file."""
+    files = entry("a.parquet", 5), entry("a.blob", 5, write_cols=("x",)), entry("b.parquet", 4), entry("c.parquet", 3)
+    made, following = tracked([*files, entry("c.blob", 3, write_cols=("x",))], 12, 100)
+    assert [e.file.first_row_id for e in made] == [100, 100, 105, 109, 109]
+    assert following == 112
+
+
 def test_a_file_that_holds_the_ids_of_its_rows_gets_none() -> None:
     """Some of its rows may be older than the commit, and it says from which number on."""
     with_ids = entry("updated.parquet", write_cols=("v", "_ROW_ID"), min_sequence_number=4)

@@ -11,6 +11,8 @@ from steps import EARLIEST, SCHEMA, World, ours, request, resolved
 from lakelatch.backends.store import AlreadyThere, Unknown
 from lakelatch.coordinator.commit.attempt import MetadataFile
 from lakelatch.coordinator.commit.request import RepeatableRequest
+from lakelatch.coordinator.commit.run import CommitRun
+from lakelatch.coordinator.history.lost import replaced_before
 from lakelatch.coordinator.identities import memory
 from lakelatch.coordinator.identities.pages import parse_page
 from lakelatch.coordinator.intents.intent import Intent
@@ -19,6 +21,16 @@ from lakelatch.coordinator.protocol import events as ev
 from lakelatch.coordinator.protocol.snapshot_ref import SnapshotRef
 from lakelatch.core.errors import StoreUnavailable
 from lakelatch.core.options import MANIFEST_MERGE_MIN_COUNT
+
+
+def prepare(run: CommitRun, base: SnapshotRef) -> None:
+    """The steps of an attempt from its base to its snapshot; no file is written."""
+    assert isinstance(run.collect_changes(do.CollectChanges(base)), ev.ChangesCollected)
+    run.compact_manifests(do.CompactManifests(base, True))
+    for effect in (do.WriteBaseList(base), do.WriteDeltaList(base)):
+        run.uploads(effect)
+    assert isinstance(run.prepare_snapshot(do.PrepareSnapshot(ours(run))), ev.SnapshotPrepared)
+
 
 # --------------------------------------------------------------------------------------------------------------- collect
 
@@ -83,6 +95,49 @@ def test_a_commit_does_not_go_on_while_it_is_not_known_what_became_of_its_intent
     assert run.group.intent is not None
     assert isinstance(run.resolve_latest(asked), ev.LatestResolved), "the machine knows of no intent: it was refused"
     assert run.group.intent is None
+
+
+@pytest.mark.parametrize("renames", [True, False])
+def test_the_winner_of_a_race_tells_that_another_engine_has_renamed_over_the_base(renames: bool) -> None:
+    """Only engines without an atomic create do. The rows of that snapshot are gone, which is told once."""
+    world = World(1)
+    run, made = world.prepared()
+    known = run.timeline.snapshot(1)
+    if renames:
+        world.inner.put("snapshot/snapshot-1", replace(known, uuid="renamed", commit_user="engine").to_json())
+    world.append("theirs", world.another())
+    assert isinstance(run.publish(do.Publish(made.snapshot, 1)), ev.PublishRefused)
+    assert isinstance(run.read_back(do.ReadBack(made.snapshot, 1, False)), ev.FoundAnother)
+    for attempt in (2, 3):
+        found = run.resolve_latest(do.ResolveLatest(attempt, made.snapshot))
+        assert isinstance(found, ev.LatestResolved) and found.base is not None and found.base.id == 2
+        told = [(before.uuid, instead.uuid) for before, instead in run.left.replaced]
+        assert told == ([(known.uuid, "renamed")] if renames else [])
+    prepare(run, found.base)
+    assert run.attempt is not None and run.attempt.snapshot is not None
+    assert len(replaced_before(run.attempt.snapshot)) == renames, "its snapshot says so"
+
+
+@pytest.mark.parametrize(
+    ("attempt", "later_s", "rides", "looks"),
+    [(2, 0.5, True, False), (2, 0.501, True, True), (3, 0.0, True, True), (2, 0.0, False, True)],
+    ids=["just read", "a while ago", "it lost to it before", "it goes alone"],
+)
+def test_the_winner_of_a_race_is_the_newest_snapshot_for_a_commit_that_others_may_carry(
+    attempt: int, later_s: float, rides: bool, looks: bool
+) -> None:
+    """If it has just been read, no other has come meanwhile that matters: whoever carries it is found by the next look."""
+    world = World(1)
+    run, made = world.prepared()
+    run.group.allowed = rides
+    world.append("theirs", world.another())
+    assert isinstance(run.publish(do.Publish(made.snapshot, 1)), ev.PublishRefused)
+    assert isinstance(run.read_back(do.ReadBack(made.snapshot, 1, False)), ev.FoundAnother)
+    world.now_s += later_s
+    world.store.reset()
+    found = run.resolve_latest(do.ResolveLatest(attempt, made.snapshot))
+    assert isinstance(found, ev.LatestResolved) and found.base is not None and found.base.id == 2
+    assert (world.store.snapshot().requests > 0) is looks
 
 
 def test_collected_changes_are_counted() -> None:

@@ -134,6 +134,22 @@ def test_after_a_lost_race_the_hint_of_others_is_read_first(hint: bytes | None, 
     assert world.inner.get(LATEST) == (b"2" if wanted else hint)
 
 
+def test_a_store_that_takes_a_file_now_and_then_gets_the_next_hint_as_soon_as_it_may() -> None:
+    world = World(1)
+    run, _ = world.sent()
+    assert run.write_hint(do.WriteHint(2), 2) == ev.HintWritten(2)
+    before = len(world.slept)
+    run.rest_before_hint()
+    assert world.slept[before:] == [], "most stores take another one at once"
+    world.inner.rewrite_seconds = 1.0  # type: ignore[attr-defined]
+    world.now_s += 0.25
+    run.rest_before_hint()
+    assert world.slept[before:] == [0.75]
+    world.now_s += 0.75
+    run.rest_before_hint()
+    assert world.slept[before:] == [0.75]
+
+
 def test_a_hint_is_written_within_five_seconds_of_the_send() -> None:
     world, left = World(1), list[float]()
     run, _ = world.sent()
@@ -167,6 +183,16 @@ def test_only_what_no_snapshot_names_is_deleted() -> None:
     with pytest.raises(ProtocolViolation):
         run.discard(do.Discard(("manifest-u1-0",)), landed=True)
     assert world.inner.deleted == []
+
+
+def test_index_files_that_were_made_for_nothing_are_deleted_when_another_process_landed_the_commit() -> None:
+    world = World(1)
+    run, _ = world.prepared()
+    assert run.attempt is not None
+    run.attempt = replace(run.attempt, settled=None)
+    run.left.index_files.append("index/index-u1-0")
+    run.discard_superseded()
+    assert world.inner.deleted == ["index/index-u1-0"]
 
 
 def test_a_clean_up_that_fails_is_left_to_the_cleaner() -> None:

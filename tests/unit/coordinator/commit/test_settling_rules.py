@@ -20,6 +20,7 @@ from lakelatch.coordinator.commit.request import (
     Restoration,
     RowChange,
     RowsRead,
+    Undoing,
 )
 from lakelatch.coordinator.commit.settling import Settled, Settler
 from lakelatch.coordinator.history.base import Base
@@ -132,6 +133,15 @@ def test_a_rollback_leaves_files_that_are_still_there_alone(table: Table) -> Non
     assert (again.entries[-1].file.first_row_id, again.next_row_id) == (None, 5)
     plain = settled(tracked, CommitRequest("APPEND", (entry("new"),), "us"))
     assert (plain.entries[-1].file.first_row_id, plain.next_row_id, plain.folded) == (5, 10, None)
+
+
+def test_an_undo_deletes_a_file_that_came_back_by_the_entry_that_it_has_now(table: Table) -> None:
+    undone = latest(table)
+    now = TWO._replace(file=TWO.file._replace(extra_files=("two.1.entry",)))
+    publish(table, "OVERWRITE", [TWO.deletion()])
+    publish(table, "OVERWRITE", [now], properties={"undo.snapshot": "3"})
+    request = Undoing("OVERWRITE", (TWO.deletion(),), "us", read_snapshot=undone)
+    assert settled(table, request).entries == (now.deletion(),)
 
 
 def test_only_a_merge_of_manifests_folds_the_base(table: Table) -> None:

@@ -7,10 +7,13 @@ from typing import Any
 import pytest
 from changes import created, delete_rows, index_of, publish, reopened, vector_file
 
+from lakelatch.backends.metered import MeteredStore
 from lakelatch.coordinator.commit.changes_since import ChangesSince
 from lakelatch.coordinator.commit.conflicts import Conflict
 from lakelatch.coordinator.commit.request import Remarks, Restoration, Undoing
 from lakelatch.coordinator.commit.undoing import builds_on
+from lakelatch.coordinator.history.timeline import Timeline
+from lakelatch.core.metadata.change import owner_of
 from lakelatch.core.metadata.data_file import ADD, DELETE, EMPTY_ROW, DataFile, IndexEntry, ManifestEntry
 from lakelatch.core.metadata.snapshot import Snapshot
 from lakelatch.core.places import FileKeys
@@ -119,6 +122,8 @@ SCENES: dict[str, tuple[list[tuple[str, list[ManifestEntry], dict[str, str]]], s
         "snapshot 5 (OVERWRITE by 'another-job') replaced files of a partition to which files come back: newer",
     ),
     "a drop that found nothing": ([("OVERWRITE", [], {})], "snapshot 3 (OVERWRITE by 'another-job') replaced a partition"),
+    "a merge of manifests": ([("COMPACT", [], {})], ""),
+    "an append of nothing": ([("APPEND", [], {})], ""),
     "an append that was undone": (
         [("APPEND", [entry("newer")], {}), ("OVERWRITE", [entry("newer").deletion()], {"undo.snapshot": "3"})], ""
     ),
@@ -160,6 +165,26 @@ def test_old_files_do_not_come_back_below_a_later_overwrite(
     appended = Undoing("OVERWRITE", (MADE.deletion(),), "undo", read_snapshot=snapshot(table, 2))
     since = ChangesSince(table.timeline, FileKeys(table.schema), lambda partition: True)
     assert builds_on(appended, since, table.timeline.latest()) == appended, "nothing comes back"
+
+
+def test_a_commit_that_named_no_file_is_told_without_one(table: Table) -> None:
+    publish(table, "OVERWRITE", [])
+    by = "snapshot 3 (OVERWRITE by 'another-job')"
+    assert told(table) == (f"{by} replaced a partition to which files come back", ())
+
+
+def test_marks_are_read_only_where_they_may_have_changed(table: Table) -> None:
+    publish(table, "APPEND", [entry("new")])
+    delete_rows(table, {"new": [0]})
+    for marked, requests in ((frozenset(), 0), (frozenset({owner_of(MADE)}), 1)):
+        store = MeteredStore(table.store)
+        since = ChangesSince(Timeline(store, table.paths), FileKeys(table.schema), lambda partition: False)
+        undone, newest = snapshot(table, 2), table.timeline.latest()
+        request = Undoing("OVERWRITE", (), "undo", read_snapshot=undone, marked=marked)
+        assert isinstance(since.since(undone, newest), list)
+        store.reset()
+        assert builds_on(request, since, newest) == request
+        assert store.snapshot().requests == requests, "the index manifest"
 
 
 def test_updated_columns_of_its_rows_are_a_conflict() -> None:
@@ -211,6 +236,18 @@ def test_rows_of_its_files_that_others_deleted_are_a_conflict(table: Table) -> N
     publish(table, "APPEND", [entry("new")])
     said = "snapshot 3 (OVERWRITE by 'deleting-job') deleted rows of files that it changed: made"
     assert told(table) == (said, ("made",))
+
+
+def test_files_whose_rows_were_deleted_are_named_in_order() -> None:
+    made = [entry(f"f{number}") for number in range(8)]
+    table = created(())
+    publish(table, "APPEND", made)
+    delete_rows(table, {e.file.file_name: [0] for e in reversed(made)})
+    request = Undoing("OVERWRITE", tuple(e.deletion() for e in made), "undo", read_snapshot=snapshot(table, 1))
+    since = ChangesSince(table.timeline, FileKeys(table.schema), lambda partition: True)
+    found = builds_on(request, since, table.timeline.latest())
+    assert isinstance(found, Conflict)
+    assert found.files == tuple(f"f{number}" for number in range(8))
 
 
 def test_the_newest_commit_is_told_where_nobody_is_known_to_have_deleted_the_rows(table: Table) -> None:

@@ -138,9 +138,12 @@ def test_a_consumer_may_wait_for_the_first_snapshot(timeline: Timeline) -> None:
 def test_the_oldest_changes_may_be_read_and_earlier_ones_not(store: Watched, timeline: Timeline) -> None:
     history(store, [3, 4], None, [], None)
     place_consumer(timeline, "etl", 3)
+    written = list[str]()
+    store.put_first = [lambda: written.append(KEY)]
     with pytest.raises(InvalidArgument, match="'etl' cannot read snapshot 2 next") as caught:
         place_consumer(timeline, "etl", 2)
     assert caught.value.next_step == "set it to 3 or later"
+    assert written == [], "an expiry that looks just now must not see it, not even for a moment"
     assert said(timeline) == {"etl": 3}
 
 

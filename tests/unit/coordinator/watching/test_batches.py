@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +47,52 @@ def test_a_replayed_batch_is_named_and_its_rows_are_not_counted_again(exported: 
     }
     assert metrics["lakelatch.stream.rows"] == {("write", "lake/t"): 10}
     assert "lakelatch.stream.behind" not in metrics
+
+
+def test_a_batch_of_unknown_size_is_counted_and_its_rows_are_not(exported: Exported) -> None:
+    """Neither is how far the stream is behind."""
+    report_batch(StreamBatch("write", "lake/t", "committed", 4, batch=0, query="q"))
+    metrics = exported.metrics()
+    assert metrics["lakelatch.stream.batches"] == {("write", "committed", "lake/t"): 1}
+    sums = [metrics[f"lakelatch.stream.{name}"] for name in ("snapshots", "rows", "bytes")]
+    assert sums == [{("write", "lake/t"): 0}] * 3
+    assert "lakelatch.stream.behind" not in metrics
+
+
+def test_a_process_without_opentelemetry_has_no_metrics(monkeypatch: pytest.MonkeyPatch) -> None:
+    counted = list[StreamBatch]()
+    monkeypatch.setattr(telemetry, "count_batch", counted.append)
+    report_batch(READ)
+    monkeypatch.delitem(sys.modules, "opentelemetry.metrics")
+    report_batch(READ)
+    assert counted == [READ]
+
+
+@pytest.mark.parametrize(
+    ("batch", "line"),
+    [
+        (READ, "read of lake/t: planned up to snapshot 7, 2 snapshots, 10 rows, 99 bytes, 3 behind"),
+        (
+            StreamBatch("follow", "lake/t", "planned", 1, snapshots=1, behind=0, rows=0, size=0),
+            "follow of lake/t: planned up to snapshot 1, 1 snapshots, 0 rows, 0 bytes, 0 behind",
+        ),
+        (
+            StreamBatch("write", "lake/t", "committed", 4, batch=0, query="q", rows=10),
+            "write of lake/t: batch 0 committed snapshot 4, 10 rows",
+        ),
+        (StreamBatch("write", "lake/t", "replayed", 4, batch=12), "write of lake/t: batch 12 replayed snapshot 4"),
+    ],
+    ids=lambda value: value.outcome if isinstance(value, StreamBatch) else "",
+)
+def test_a_record_says_in_a_line_what_is_known_of_a_batch(
+    batch: StreamBatch, line: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.INFO, logger="lakelatch.stream"):
+        report_batch(batch)
+    (record,) = caplog.records
+    assert (record.getMessage(), record.levelname) == (line, "INFO")
+    told: dict[str, Any] = record.lakelatch  # type: ignore[attr-defined]
+    assert StreamBatch(**told) == batch
 
 
 def test_lines_of_a_file_are_added(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,9 +17,10 @@ from lakelatch.coordinator.protocol import effects as do
 from lakelatch.coordinator.protocol import events as ev
 from lakelatch.coordinator.protocol.machine import CommitState, Phase, Repeats
 from lakelatch.coordinator.protocol.snapshot_ref import SnapshotRef
+from lakelatch.coordinator.watching.batches import StreamBatch
 from lakelatch.coordinator.watching.logs import COMMIT_LOG, REQUEST_LOG, Logged, somebody_reads
 from lakelatch.coordinator.watching.observe import Watch, watch
-from lakelatch.coordinator.watching.telemetry import RETRY_REASONS, Instruments, Traced, instruments
+from lakelatch.coordinator.watching.telemetry import RETRY_REASONS, Instruments, Traced, count_batch, instruments
 from lakelatch.coordinator.watching.watcher import About, Ended
 
 ABOUT = About("commit", "0123456789abcdef", "s3://lake/t", "dev", "etl", 7, "APPEND")
@@ -124,6 +125,7 @@ def test_spans_follow_the_phases(exported: Exported) -> None:
         traced.happened(aged, at(phase, attempt))
     traced.ended(Ended("committed", 0.5, 9, "", 2))
     traced.happened(aged, at(Phase.COLLECT, 3))
+    assert traced._attempt is None, "no span begins that nobody would end"
     spans = exported.spans()
     assert [span.name.removeprefix("lakelatch.") for span in spans] == [
         *("collect", "compact manifests", "upload", "publish", "attempt", "wait"),
@@ -213,6 +215,7 @@ def test_metrics_have_units(exported: Exported) -> None:
     traced.requested(REQUEST)
     traced.happened(ev.BaseAged(), at(Phase.COLLECT))
     traced.ended(Ended("committed", 0.5))
+    count_batch(StreamBatch("read", "lake/t", "planned", 7, snapshots=2, behind=3, rows=10, size=99))
     data = exported._metrics.get_metrics_data()
     assert data is not None
     found = [m for resource in data.resource_metrics for scope in resource.scope_metrics for m in scope.metrics]
@@ -222,6 +225,11 @@ def test_metrics_have_units(exported: Exported) -> None:
         "retries": "{retry}",
         "requests": "{request}",
         "request.duration": "s",
+        "stream.batches": "{batch}",
+        "stream.snapshots": "{snapshot}",
+        "stream.rows": "{row}",
+        "stream.bytes": "By",
+        "stream.behind": "{snapshot}",
     }
 
 
@@ -381,6 +389,21 @@ def test_each_watcher_is_notified_until_it_raises() -> None:
     watching.requested(REQUEST)
     assert broken.told == [ev.ChangesCollected(1, 0)]
     assert fine.told == [ev.ChangesCollected(1, 0), ev.ChangesCollected(2, 0), REQUEST]
+
+
+def test_a_watcher_that_raises_in_two_threads_at_once_disturbs_neither() -> None:
+    """Each of them finds that it is to be left out, and one comes second."""
+
+    class Twice(Listening):
+        def _hear(self, *what: Any) -> None:
+            watching._watchers.clear()  # the other thread
+            raise ValueError("of a watcher")
+
+        happened = requested = ended = _hear
+
+    watching = Watch([Twice()], lambda: 0.0)
+    watching.requested(REQUEST)
+    assert watching.heard is None
 
 
 def test_requests_are_reported_only_if_a_watcher_wants_them() -> None:
