@@ -57,7 +57,7 @@ class StreamBatch:
         at = (
             ""
             if self.snapshot_id is None
-            else f"{'up to ' if self.doing != 'write' else ''}snapshot {self.snapshot_id}"
+            else f" {'up to ' if self.doing != 'write' else ''}snapshot {self.snapshot_id}"
         )
         sums = (
             (self.snapshots or None, "snapshots"),
@@ -66,7 +66,7 @@ class StreamBatch:
             (self.behind, "behind"),
         )
         told = "".join(f", {count} {what}" for count, what in sums if count is not None)
-        return f"{self.doing} of {self.table}: {number}{self.outcome} {at}{told}"
+        return f"{self.doing} of {self.table}: {number}{self.outcome}{at}{told}"
 
 
 def report_batch(batch: StreamBatch) -> None:

@@ -28,7 +28,7 @@ from ...core.rows.whole import one_batch, taken
 from ..scan.file_pruning import FilePruner
 from ..scan.plan import plan_scan
 from ..scan.split import Split
-from .curves import CURVES, Curve, row_order
+from .curves import CURVES, MOST_COLUMNS, Curve, row_order
 from .plan import CompactionPlan, check_compactable, chosen_partitions, target_bytes_of
 from .rewrite import Rewriter
 from .run import Compaction
@@ -107,6 +107,11 @@ def plan_clustering(
         raise InvalidArgument(f"curve {curve!r}: use one of {', '.join(CURVES)}")
     if isinstance(by, str) or not (by := arguments.names(by, "by")):
         raise InvalidArgument(f"by is {by!r}", next_step="give a list of columns")
+    if curve != "order" and len(by) > MOST_COLUMNS:
+        raise InvalidArgument(
+            f"rows are sorted along a curve by at most {MOST_COLUMNS} columns, and by names {len(by)}",
+            next_step="name the few that filters use, or pass curve='order'",
+        )
     for name in by:
         if name not in schema.by_name:
             raise InvalidArgument(f"there is no column '{name}'", next_step=closest(str(name), schema.names))

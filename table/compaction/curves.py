@@ -18,7 +18,7 @@ from ...core.errors import InvalidArgument
 
 Curve: TypeAlias = Literal["order", "zorder", "hilbert"]
 CURVES = ("order", "zorder", "hilbert")
-_BITS = 62
+MOST_COLUMNS = _BITS = 62
 
 
 def row_order(rows: pa.RecordBatch, columns: Sequence[str], curve: Curve) -> Any:

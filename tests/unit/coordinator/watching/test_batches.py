@@ -147,3 +147,7 @@ def test_following_reports_each_batch(tmp_path: Path, caplog: pytest.LogCaptureF
     ]
     assert {line["table"] for line in told} == {table.url}
     assert all(line["size"] > 100 for line in told)
+
+
+def test_a_batch_without_a_snapshot_is_told_without_a_gap() -> None:
+    assert str(StreamBatch("follow", "lake/t", "planned", None, behind=3)) == "follow of lake/t: planned, 3 behind"

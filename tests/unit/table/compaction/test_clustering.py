@@ -235,3 +235,20 @@ def test_one_column_is_in_order_along_every_curve(curve: Any) -> None:
 def test_rows_that_are_alike_keep_their_order_along_every_curve(curve: Any) -> None:
     alike = pa.record_batch({"a": [5, 5, 5], "b": ["x", "x", "x"]})
     assert row_order(alike, ["a", "b"], curve).tolist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize("curve", CURVES)
+def test_a_curve_takes_as_many_columns_as_its_numbers_have_bits(curve: Any) -> None:
+    """With more, no bit would be left for each, and the rows would stay as they were."""
+    wide = pa.schema([(f"c{place}", pa.int64()) for place in range(70)])
+    table = ll.create_table(f"memory://clustering/{next(_names)}", wide)
+    for value in (1, 0):
+        table.append(pa.table({name: [value] for name in wide.names}))
+    most = wide.names[:62]
+    if curve != "order":
+        with pytest.raises(InvalidArgument, match="at most 62 columns, and by names 63"):
+            table.optimize(by=wide.names[:63], curve=curve)
+    else:
+        most = wide.names
+    table.optimize(by=most, curve=curve, full=True)
+    assert table.to_arrow().column("c0").to_pylist() == [0, 1]
