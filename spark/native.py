@@ -49,6 +49,9 @@ READ_OPTIONS = {
     "int96RebaseMode": "CORRECTED",
 }
 """What Spark's reader would otherwise take from the session: settings that leave out files, or change dates."""
+SMALL_FILE_BYTES = 1 << 20
+_LOOKS = dict.fromkeys((f"parquet.filter.{what}.enabled" for what in ("dictionary", "columnindex", "bloom")), "false")
+"""For each file, Spark's reader looks whether a filter leaves anything of it. In small files that costs more than the rows."""
 _PATHS_WITHOUT_JOB = "spark.sql.sources.parallelPartitionDiscovery.threshold"
 _NO_LOG = "spark.sql.streaming.fileStreamSink.ignoreMetadata"
 _BLOCK_SIZE = 128 << 20
@@ -86,6 +89,8 @@ def scan_files(
     base, known, others = by_folders(splits, schema)
     # With an explicit schema, Spark does not open a file to infer one.
     reader = session.read.schema(columns).options(**options, **READ_OPTIONS)
+    if sum(split.size for split in splits) < SMALL_FILE_BYTES * sum(len(split.files) for split in splits):
+        reader = reader.options(**_LOOKS)
     by_log = not is_connect(session) and setting(session, _NO_LOG, "false").lower() != "true"
     if known:
         folder = f"{root}/{base}".rstrip("/")

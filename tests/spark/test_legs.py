@@ -20,7 +20,7 @@ import lakelatch as ll
 import lakelatch.spark as lake
 from lakelatch.core.expressions.binding import bind
 from lakelatch.core.expressions.evaluate import to_arrow_mask
-from lakelatch.spark import scan
+from lakelatch.spark import native, scan
 from lakelatch.spark.predicate import Untranslatable, to_column
 from lakelatch.spark.types import arrow_field_for_spark, batch_for_spark, from_spark_schema, spark_schema
 
@@ -337,3 +337,21 @@ def test_a_file_with_minus_zero_alone_is_found(spark: Any, tmp_path: Path) -> No
             found = sorted(row.n for row in lake.read(spark, table.url, where=where).collect())
             assert found == sorted(table.to_arrow(["n"], where)["n"].to_pylist()), where
             assert bool(found) == (test != "< 0")
+
+
+@pytest.mark.classic
+@pytest.mark.parametrize("small", [True, False])
+def test_filters_are_not_looked_up_in_small_files(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, small: bool
+) -> None:
+    """In dictionaries, page indexes and bloom filters, for which each file is read once more; the rows are the same."""
+    table = ll.create_table(str(tmp_path / "t"), pa.schema([("a", pa.int64())]))
+    for value in range(3):
+        table.append(pa.table({"a": [value] * 100}))
+    if not small:
+        monkeypatch.setattr(native, "SMALL_FILE_BYTES", 1)
+    read = lake.read(spark, table.url)
+    options = read._jdf.queryExecution().optimizedPlan().collectLeaves().head().relation().options()
+    for looks in ("dictionary", "columnindex", "bloom"):
+        assert options.contains(f"parquet.filter.{looks}.enabled") == small
+    assert read.where("a = 1").count() == 100
