@@ -39,7 +39,7 @@ def run_shell(code: str, folder: Path) -> str:
 
 def _run(command: list[str], folder: Path, **environment: str) -> str:
     done = subprocess.run(
-        command, check=False, cwd=folder, env={**os.environ, **environment}, capture_output=True, text=True, timeout=240
+        command, check=False, cwd=folder, env={**os.environ, **environment}, capture_output=True, text=True, timeout=500
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
