@@ -16,7 +16,8 @@ TEXT = (CHECKOUT / PAGE).read_text()
 
 def test_the_page_runs(tmp_path: Path) -> None:
     (python,) = blocks(PAGE, "python")
-    run_python(python, tmp_path)
+    shown = run_python(f"{python}\nprint(table.count(), table.refresh().schema.names)", tmp_path)
+    assert shown.strip() == "3 ('d', 'v', 'x')"
 
 
 @pytest.mark.parametrize("name", sorted(set(re.findall(r"\b(?:table|ll)\.(\w+)\(", TEXT))))

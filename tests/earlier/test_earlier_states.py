@@ -35,11 +35,6 @@ class State:
     def table(self, name: str) -> ll.Table:
         return ll.open_table(str(self.folder / name))
 
-    def did(self, step: str) -> None:
-        """Leave the test out where the state could not do this step yet: there is nothing to read then."""
-        if step not in self.steps:
-            pytest.skip(f"this state could not do {step!r}")
-
     def plain_keys(self) -> list[int]:
         keys = {1, 3, 5, 7, 9, 11, 100, 102}
         more = [7, 8] if "altered" in self.steps else []
