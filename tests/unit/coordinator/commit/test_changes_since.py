@@ -34,6 +34,14 @@ COUNT = count()
 FILE = ManifestEntry(ADD, EMPTY_ROW, 0, -1, DataFile("one", 1, 5))
 
 
+def of_three_snapshots() -> Table:
+    """A table without partitions, each of whose snapshots adds a file."""
+    table = created(())
+    for name in ("one", "two", "three"):
+        publish(table, "APPEND", [FILE._replace(file=FILE.file._replace(file_name=name))])
+    return table
+
+
 def reader(table: Table, concerns: Any = lambda partition: True) -> tuple[ChangesSince, MeteredStore]:
     store = MeteredStore(table.store)
     return ChangesSince(Timeline(store, TablePaths()), FileKeys(table.schema), concerns), store
@@ -48,9 +56,7 @@ def changes(table: Table, read: int, since: ChangesSince | None = None) -> list[
 
 def test_each_snapshot_is_read_once_for_all_attempts() -> None:
     """The newest snapshot names the one that it builds on, and so on: nothing has to be asked again."""
-    table = created(())
-    for name in ("one", "two", "three"):
-        publish(table, "APPEND", [FILE._replace(file=FILE.file._replace(file_name=name))])
+    table = of_three_snapshots()
     since, store = reader(table)
     base = table.timeline.latest()
     read = table.timeline.find(1)
@@ -73,9 +79,7 @@ def test_each_snapshot_is_read_once_for_all_attempts() -> None:
 
 def test_a_snapshot_below_one_of_another_engine_is_read_once_by_one_attempt() -> None:
     """That one does not say what it was built on; what has just been read need not be read again."""
-    table = created(())
-    for name in ("one", "two", "three"):
-        publish(table, "APPEND", [FILE._replace(file=FILE.file._replace(file_name=name))])
+    table = of_three_snapshots()
     since, store = reader(table)
     read, base = table.timeline.find(1), table.timeline.latest()
     assert base is not None
@@ -105,9 +109,7 @@ def test_a_change_says_which_snapshot_it_has_undone(said: dict[str, str], undoes
 @pytest.mark.parametrize("named", [True, False], ids=["ours", "another engine's"])
 def test_a_snapshot_in_whose_place_another_came_is_read_again(named: bool) -> None:
     """A rollback frees ids. Snapshots of other engines do not name what they build on, so that nothing can be concluded."""
-    table = created(())
-    for name in ("one", "two", "three"):
-        publish(table, "APPEND", [FILE._replace(file=FILE.file._replace(file_name=name))])
+    table = of_three_snapshots()
     since, _ = reader(table)
     read = table.timeline.find(1)
     assert isinstance(since.since(read, table.timeline.latest()), list)
@@ -125,9 +127,7 @@ def test_a_snapshot_in_whose_place_another_came_is_read_again(named: bool) -> No
 
 def test_the_history_is_gone_where_a_snapshot_that_was_read_has_gone_below_one_of_another_engine() -> None:
     """That one does not say what it was built on, so that all below it are read again."""
-    table = created(())
-    for name in ("one", "two", "three"):
-        publish(table, "APPEND", [FILE._replace(file=FILE.file._replace(file_name=name))])
+    table = of_three_snapshots()
     since, _ = reader(table)
     read, base = table.timeline.find(1), table.timeline.latest()
     assert base is not None
