@@ -42,7 +42,7 @@ SECTIONS: dict[str, list[str]] = {
     "Reference": ["options.md", "compatibility.md", "reference/*.md"],
     "How it works": ["architecture.md", "commit-machine.md", "guarantees.md", "hazards.md"],
     "The format": ["format/README.md", "format/*.md"],
-    "Decisions": ["decisions/index.md", "decisions/*.md"],
+    "Decisions": ["decisions/README.md", "decisions/*.md"],
     "Project": ["contributing.md", "security.md", "changelog.md", "upstream/README.md", "upstream/*.md"],
 }
 """Section -> its pages, or patterns of pages in one folder. A page of the top folder is named, so that no guide is lost."""

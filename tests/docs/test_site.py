@@ -85,7 +85,7 @@ def test_every_page_is_in_a_section() -> None:
 
 
 def test_every_named_page_is_there() -> None:
-    made = {"index.md", "contributing.md", "security.md", "changelog.md", "decisions/index.md"}  # the site makes these
+    made = {"index.md", "contributing.md", "security.md", "changelog.md"}  # the site makes these
     named = {page for section in navigation.SECTIONS.values() for page in section if "*" not in page} - made
     assert [page for page in sorted(named) if not (CHECKOUT / "docs" / page).is_file()] == []
 
@@ -96,3 +96,10 @@ def test_help_lists_every_target() -> None:
     targets = re.search(r"^\.PHONY: (.+)$", makefile, re.MULTILINE)[1].split()
     for target in targets:
         assert re.search(rf"^{target}:.*## \w+", makefile, re.MULTILINE), target
+
+
+def test_the_list_of_decisions_has_each_by_its_title() -> None:
+    folder = CHECKOUT / "docs" / "decisions"
+    listed = re.findall(r"^\* \[(.+)\]\((\d+-.+\.md)\) \((\d+)\)$", (folder / "README.md").read_text(), re.MULTILINE)
+    titles = [(note.read_text().splitlines()[0], note.name) for note in sorted(folder.glob("0*.md"))]
+    assert sorted((f"# {number}. {title}", name) for title, name, number in listed) == sorted(titles)
