@@ -57,6 +57,12 @@ EQUIVALENTS: tuple[Equivalent, ...] = (
         "how often an object without an answer is sent again: any small number keeps the promise",
     ),
     Equivalent(
+        "coordinator/commit/turns.py",
+        "Turns.wait",
+        "0 → 1 (place 2)",
+        "with nobody ahead at the first look there is no pause, however long a turn is",
+    ),
+    Equivalent(
         "coordinator/commit/layout.py",
         "",
         "20 → 21",

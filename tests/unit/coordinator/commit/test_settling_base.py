@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from unittest.mock import patch
 
 import pyarrow as pa
 import pytest
-from changes import check, created, files, meanwhile, publish, reopened, replace_a, rows, values
+from changes import check, created, delete_rows, files, meanwhile, publish, reopened, replace_a, rows, values
 
 from lakelatch.coordinator.commit.changes_since import ChangesSince
 from lakelatch.coordinator.commit.conflicts import Conflict
@@ -136,3 +137,24 @@ def test_changes_up_to_no_snapshot_at_all_cannot_be_read(table: Table) -> None:
     since = ChangesSince(table.timeline, FileKeys(table.schema), lambda partition: True)
     assert isinstance(since.since(table.timeline.latest(), None), Conflict)
     assert since.since(None, None) == []
+
+
+def test_an_append_beside_deleted_rows_does_not_look_which_they_are(table: Table) -> None:
+    """It lists the index manifest of its base; only what takes files away has to read it."""
+    delete_rows(table, {next(e.file.file_name for e in files(table) if e.file.row_count == 3): [0]})
+    again, asked = reopened(table), list[str]()
+    get = again.store.get
+    with patch.object(again.store, "get", lambda key: asked.append(key) or get(key)):
+        again.append(rows("a", 4))
+    assert asked and not [key for key in asked if "index-manifest" in key]
+    check(table, [2, 3, 4, 10])
+
+
+def test_an_undo_names_who_deleted_rows_of_its_files_though_others_came_since(table: Table) -> None:
+    """The undone commit marked the first row of a file: its reverse names no file at all, only an index file."""
+    name = next(e.file.file_name for e in files(table) if e.file.row_count == 3)
+    delete_rows(table, {name: [0]})
+    meanwhile(table, lambda: delete_rows(table, {name: [1]}), lambda: reopened(table).append(rows("a", 4)))
+    with pytest.raises(CommitConflict, match=r"snapshot 4 \(.*\) deleted rows of files that it changed"):
+        reopened(table).undo(3)
+    check(table, [3, 4, 10])
