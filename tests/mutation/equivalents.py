@@ -56,6 +56,24 @@ EQUIVALENTS: tuple[Equivalent, ...] = (
         "3 → 4",
         "how often an object without an answer is sent again: any small number keeps the promise",
     ),
+    *(
+        Equivalent(
+            "coordinator/commit/settling.py",
+            function,
+            change,
+            "how many entries are kept for the next check decides what is read again, and not what is found",
+        )
+        for function, change in (
+            ("", "16 → 17"),
+            ("Settler._in_buckets.read", "len(unread) <= FEW_MANIFESTS → len(unread) < FEW_MANIFESTS"),
+        )
+    ),
+    Equivalent(
+        "coordinator/commit/settling.py",
+        "Settler._index",
+        "if isinstance(left, Conflict) → if False",
+        "what an overwrite takes away is in the list that was just read; the question is there for the type checker",
+    ),
     Equivalent(
         "coordinator/commit/turns.py",
         "Turns.wait",

@@ -11,6 +11,7 @@ import pytest
 from changes import created, delete_rows, index_of, publish, reopened
 
 from lakelatch.backends.metered import MeteredStore
+from lakelatch.coordinator.commit.changes_since import HISTORY_GONE
 from lakelatch.coordinator.commit.conflicts import Conflict
 from lakelatch.coordinator.commit.request import (
     ColumnUpdate,
@@ -240,6 +241,26 @@ def test_a_change_of_rows_is_compared_with_what_came_since_it_read() -> None:
     delete_rows(table, {"two": [0]})
     assert conflict(table, again) == "rows_read_changed"
     assert names(settled(table, replace(again, rows_read=None))) == [], "isolation snapshot"
+
+
+def test_who_has_to_see_the_changes_of_others_gives_way_where_they_have_expired() -> None:
+    table = created((), row_tracking__enabled="true")
+    publish(table, "APPEND", [ONE])
+    read = latest(table)
+    publish(table, "APPEND", [TWO])
+    publish(table, "APPEND", [entry("three", first_row_id=6)])
+    base = base_of(table)
+    table.store.delete_many([table.paths.snapshot(2)])
+    requests = (
+        RowChange("OVERWRITE", (), "us", rows_read=RowsRead(read, everything)),
+        ColumnUpdate("APPEND", (entry("column", first_row_id=0),), "us", read_snapshot=read),
+        CommitRequest("APPEND", (OURS,), "us", read_snapshot=read, keyed=KeyedRows(reads_keys=True)),
+        CommitRequest("OVERWRITE", (OURS,), "us", read_snapshot=read, target=everything),
+        Undoing("OVERWRITE", (ONE.deletion(),), "us", read_snapshot=read),
+    )
+    for request in requests:
+        found = settler(table, request).settle(base, 4)
+        assert isinstance(found, Conflict) and found.check == HISTORY_GONE, request
 
 
 # ----------------------------------------------------------------------------------------------------------- index files
