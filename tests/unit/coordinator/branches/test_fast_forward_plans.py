@@ -133,6 +133,43 @@ def test_snapshots_that_main_has_expired_since_it_took_them_over_are_not_needed_
         planned(store)
 
 
+BEGIN = snapshot(2)
+
+
+@pytest.mark.parametrize(
+    ("main", "claim", "hidden", "untouched"),
+    [
+        ([3, 4], made_from(BEGIN), None, True),
+        ([4], made_from(BEGIN), None, True),
+        ([3, 4], made_from(BEGIN, "dev"), None, False),
+        ([3, 4], made_from(snapshot(2, "x")), None, False),
+        ([3, 4], made_from(snapshot(1)), None, False),
+        ([3, 4], None, None, False),
+        ([1, 3, 4], made_from(BEGIN), None, False),
+        ([2, 3, 4], made_from(BEGIN), None, False),
+        ([2, 3, 4], made_from(BEGIN), "snapshot/snapshot-2", False),
+    ],
+    ids=[
+        *("main has expired it", "and more", "it began with a snapshot of another branch", "with another of its id"),
+        *("with an earlier one", "nobody says with what", "an older one stays, so that it was no expiry that took it"),
+        *("main has another in its place", "a listing that lags behind does not show that one"),
+    ],
+)
+def test_a_branch_that_nobody_has_written_to_has_nothing_for_main_even_after_its_snapshot_expired_there(
+    main: list[int], claim: Claim | None, hidden: str | None, untouched: bool
+) -> None:
+    """Only if it began with a snapshot of main that is below all that main has by now."""
+    store = branched([snapshot(number, "main") for number in main], [BEGIN], claim)
+    shown = store.list
+    store.list = lambda prefix: (info for info in shown(prefix) if info.key != hidden)  # type: ignore[method-assign]
+    if untouched:
+        assert planned(store).snapshot_ids == ()
+        assert str(planned(store)) == "branch 'b' has nothing that main lacks"
+    else:
+        with pytest.raises(CommitConflict, match="main has moved since branch 'b' was made"):
+            planned(store)
+
+
 def test_manifest_lists_that_are_gone_prove_nothing() -> None:
     with pytest.raises(CommitConflict, match="it has snapshot 5"):
         planned(branched(chain(4, 5)[1:], chain(1, 2, 3)))
@@ -208,10 +245,40 @@ def test_what_a_branch_of_main_began_with_is_not_held_against_main() -> None:
     assert conflict(store) == "3 (APPEND by 'etl'), 4 (APPEND by 'etl')"
 
 
-@pytest.mark.parametrize("claim", [made_from(snapshot(2), "dev"), made_from(None)])
-def test_a_branch_that_began_with_nothing_of_main_has_all_of_main_against_it(claim: Claim) -> None:
+@pytest.mark.parametrize("claim", [*(made_from(snapshot(n), "dev") for n in (1, 2, 3)), made_from(None), None])
+def test_a_branch_that_began_with_nothing_of_main_has_all_of_main_against_it(claim: Claim | None) -> None:
+    """The snapshot of another branch that it was made from says nothing about main."""
     store = branched(chain(1, 2), chain(1, 2, 3, name="x"), claim)
     assert conflict(store) == "1 (APPEND by 'etl'), 2 (APPEND by 'etl')"
+
+
+@pytest.mark.parametrize(
+    ("main", "before"),
+    [
+        ((3, 4, 5), ""),
+        ((4, 5), "; its snapshots 3 to 3, which came before, have expired"),
+        ((5, 6), "; its snapshots 3 to 4, which came before, have expired"),
+    ],
+)
+def test_what_main_had_since_the_branch_began_and_has_expired_is_told(main: tuple[int, ...], before: str) -> None:
+    theirs = [snapshot(2), *chain(3, name="x", on=snapshot(2))]
+    store = branched(chain(*main, on=snapshot(main[0] - 1)), theirs, made_from(snapshot(2)))
+    with pytest.raises(CommitConflict) as raised:
+        planned(store)
+    told = ", ".join(f"{number} (APPEND by 'etl')" for number in main)
+    begin = "main has moved since branch 'b' was made: it has snapshot "
+    assert raised.value.message == f"{begin}{told}, which the branch lacks{before}"
+
+
+@pytest.mark.parametrize(("source", "taken_back"), [("main", True), ("dev", False)])
+def test_a_main_that_ends_below_the_snapshot_that_the_branch_began_with_was_taken_back(
+    source: str, taken_back: bool
+) -> None:
+    store = branched(chain(1, 2), chain(4, 5, name="x"), made_from(snapshot(3), source))
+    with pytest.raises(CommitConflict) as raised:
+        planned(store)
+    told = "main was taken back to snapshot 2 since branch 'b' was made from its snapshot 3"
+    assert (raised.value.message == told) is taken_back
 
 
 def test_a_main_that_was_rolled_back_below_the_branch_is_told_as_well() -> None:

@@ -12,8 +12,10 @@ from by_hand.snapshots import Refusing, bare, chain, keys, landed, raising, snap
 
 from lakelatch.backends.probe import PROBED
 from lakelatch.backends.store import AlreadyThere, Created, Unknown
+from lakelatch.coordinator.branches.claim import Claim, claim_key, claim_of
 from lakelatch.coordinator.branches.forward import apply_fast_forward
 from lakelatch.coordinator.branches.forward_plan import FastForward, plan_fast_forward
+from lakelatch.coordinator.branches.hold import branch_tag, release_shared
 from lakelatch.coordinator.surroundings import MACHINE
 from lakelatch.core.errors import CommitConflict, InvalidArgument, OutcomeUnknown, StoreUnavailable, UnsafeBackend
 
@@ -286,6 +288,23 @@ def test_a_writer_that_comes_first_is_named(store: Refusing, at: int, more: str)
     assert tags_of_the_branch(store) == []
     kept = [key.split("-")[2] for key in keys(store, "tag/") if "/tag-branch-" in key]
     assert kept == ["2", "3"][: at - 2], "what has landed is kept, and what is another's is not"
+
+
+@pytest.mark.parametrize("conflicts", [False, True])
+def test_the_tags_that_a_fast_forward_makes_go_with_the_branch(store: Refusing, conflicts: bool) -> None:
+    """Also those of the part that has landed where another writer came first: they bear the branch's mark, not main's."""
+    store.plain().put(claim_key("b"), Claim("a1b2c3d4e5", "main", 2, "uuid-2", None, 0, 5).to_json())
+    if conflicts:
+        store.once("create snapshot/snapshot-4", overtaken(store, 4))
+        with pytest.raises(CommitConflict):
+            forwarded(store)
+    else:
+        forwarded(store)
+    names = [branch_tag(number, "a1b2c3d4e5") for number in ((2, 3) if conflicts else (2, 3, 4))]
+    for folder in ("tag/", "branch/branch-b/tag/"):
+        assert keys(store, folder) == [f"{folder}tag-{name}" for name in names]
+    release_shared(store, "b", claim_of(store, "b"))
+    assert keys(store, "tag/") == []
 
 
 def test_a_writer_that_came_first_and_is_gone_again_has_no_name(store: Refusing) -> None:
