@@ -15,7 +15,7 @@ from lakelatch.backends.store import AlreadyThere, Created, Unknown
 from lakelatch.coordinator.branches.claim import Claim, claim_key, claim_of
 from lakelatch.coordinator.branches.forward import apply_fast_forward
 from lakelatch.coordinator.branches.forward_plan import FastForward, plan_fast_forward
-from lakelatch.coordinator.branches.hold import branch_tag, release_shared
+from lakelatch.coordinator.branches.hold import release_shared
 from lakelatch.coordinator.surroundings import MACHINE
 from lakelatch.core.errors import CommitConflict, InvalidArgument, OutcomeUnknown, StoreUnavailable, UnsafeBackend
 
@@ -300,7 +300,7 @@ def test_the_tags_that_a_fast_forward_makes_go_with_the_branch(store: Refusing, 
             forwarded(store)
     else:
         forwarded(store)
-    names = [branch_tag(number, "a1b2c3d4e5") for number in ((2, 3) if conflicts else (2, 3, 4))]
+    names = [f"branch-{number}-a1b2c3d4" for number in ((2, 3) if conflicts else (2, 3, 4))]
     for folder in ("tag/", "branch/branch-b/tag/"):
         assert keys(store, folder) == [f"{folder}tag-{name}" for name in names]
     release_shared(store, "b", claim_of(store, "b"))

@@ -183,7 +183,9 @@ def test_a_claim_that_is_gone_by_the_time_it_is_read_was_somebodys(store: Refusi
     assert refused(store).message == f"{store.url} has a branch 'b'"
 
 
-@pytest.mark.parametrize("left", ["snapshot/snapshot-2", "schema/schema-1", "tag/tag-eod"])
+@pytest.mark.parametrize(
+    "left", ["snapshot/snapshot-2", "schema/schema-1", "tag/tag-eod", f"tag/tag-branch-2-{MAKER[:8]}"]
+)
 def test_a_call_that_was_cut_off_is_finished_unless_a_file_is_not_its_own(store: Refusing, left: str) -> None:
     """Other bytes under a name of the branch are those of another call."""
     made(store, HISTORY[1], "eod")

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 import pytest
+from by_hand.snapshots import Refusing, bare, chain, keys, landed, raising, snapshot, timeline
 
 import lakelatch as ll
 from lakelatch.backends.refusals import DeletionRefused
-from lakelatch.coordinator.branches.claim import claim_key, claim_of
+from lakelatch.backends.store import ObjectNotFound
+from lakelatch.coordinator.branches.claim import Claim, claim_key, claim_of
+from lakelatch.coordinator.branches.hold import hold_shared, inherited, release_shared
+from lakelatch.core.metadata.snapshot import Snapshot
 from lakelatch.table.table import Table
 
 COUNTER = itertools.count()
@@ -118,3 +123,110 @@ def test_tags_that_expire_by_age_are_not_these(table: Table) -> None:
     table.create_branch("b", snapshot=1)
     assert [tag.name for tag in table.expire_tags(older_than=2**42).tags] == ["old"]
     assert kept(table) == [1]
+
+
+# ------------------------------------------------------------------------------------------------- what has the tags
+
+CLAIM = Claim("a1b2c3d4e5", "main", 2, "uuid-2", None, 0, 5)
+BRANCH = "branch/branch-b/"
+
+
+def sharing(main: list[Snapshot], branch: list[Snapshot]) -> Refusing:
+    store = bare(branch="b", store=bare())
+    landed(store, *main)
+    landed(store, *branch, branch="b")
+    store.plain().put(claim_key("b"), CLAIM.to_json())
+    return store
+
+
+def held(store: Refusing) -> tuple[list[str], list[str]]:
+    """What main and the branch have tagged, without the beginning of the names."""
+    hold_shared(timeline(store), timeline(store, "b"))
+    main, branch = (
+        [key.removeprefix(f"{folder}tag-") for key in keys(store, folder)] for folder in ("tag/", f"{BRANCH}tag/")
+    )
+    return main, branch
+
+
+def test_only_the_snapshots_that_both_have_are_tagged() -> None:
+    """Two snapshots of one id are no shared one: here one of them has expired from both, and another took its place in main."""
+    history = chain(1, 2, 3, 4, 5)
+    store = sharing([snapshot(1, "other"), *history[1:4]], [history[0], *history[2:]])
+    names = ["branch-3-a1b2c3d4", "branch-4-a1b2c3d4"]
+    assert held(store) == (names, names)
+    for number in (3, 4):
+        for folder in ("tag/", f"{BRANCH}tag/"):
+            assert store.get(f"{folder}tag-branch-{number}-a1b2c3d4") == history[number - 1].to_json()
+    assert not [change for change in store.changes if "-branch-1-" in change], (
+        "nobody sees such a tag even for a moment"
+    )
+
+
+@pytest.mark.parametrize("lacking", ["tag/", f"{BRANCH}tag/"])
+def test_a_tag_that_only_one_of_them_has_is_completed(lacking: str) -> None:
+    """A run was cut off between the two, or somebody deleted one of them."""
+    history = chain(1, 2, 3)
+    store = sharing(history, history[1:])
+    before = held(store)
+    store.plain().delete_many([f"{lacking}tag-branch-3-a1b2c3d4"])
+    store.changes.clear()
+    assert held(store) == before
+    assert store.changes == [f"create {folder}tag-branch-3-a1b2c3d4" for folder in ("tag/", f"{BRANCH}tag/")]
+    store.changes.clear()
+    assert held(store) == before
+    assert store.changes == [], "what both have is not made again"
+
+
+@pytest.mark.parametrize("where", ["snapshot/", f"{BRANCH}snapshot/"])
+def test_a_snapshot_that_expires_before_it_is_tagged_gets_no_tag(where: str) -> None:
+    history = chain(1, 2, 3)
+    store = sharing(history, history[1:])
+    store.plans[f"get {where}snapshot-2"] = raising(ObjectNotFound("expired"))
+    assert held(store) == (["branch-3-a1b2c3d4"], ["branch-3-a1b2c3d4"])
+
+
+def test_a_branch_of_main_inherits_no_tag_and_one_of_a_branch_those_of_that_one() -> None:
+    history = chain(1, 2)
+    store = sharing(history, history)
+    held(store)
+    tags = {
+        f"{folder}tag-branch-{n}-": history[n - 1].to_json() for folder in ("tag/", f"{BRANCH}tag/") for n in (1, 2)
+    }
+    assert inherited(store, "main", "9f8e7d6c5b") == {}
+    assert inherited(store, "b", "9f8e7d6c5b") == {f"{key}9f8e7d6c": data for key, data in tags.items()}
+    store.plans["get tag/tag-branch-1-"] = raising(ObjectNotFound("deleted"))
+    del tags["tag/tag-branch-1-"]
+    assert inherited(store, "b", "9f8e7d6c5b") == {f"{key}9f8e7d6c": data for key, data in tags.items()}
+
+
+@pytest.mark.parametrize(
+    ("other", "released"),
+    [
+        ({}, True),
+        ({claim_key("c"): replace(CLAIM, maker="a1b2c3d4e6").to_json()}, True),
+        ({"branch/branch-c/schema/schema-0": b"{}", "branch/branch-/notes": b"", "branch/notes": b""}, True),
+        ({"branch/branch-c/lakelatch/notes": CLAIM.to_json()}, True),
+        ({claim_key("c"): CLAIM.to_json()}, False),
+        ({claim_key("c"): b"{"}, False),
+    ],
+    ids=[
+        "alone",
+        "another's claim",
+        "files without a claim",
+        "another file",
+        "renamed",
+        "a claim that nobody can read",
+    ],
+)
+def test_the_tags_of_a_branch_go_unless_it_goes_on_under_another_name(other: dict[str, bytes], released: bool) -> None:
+    """With its own tags alone: those that people made, and those of other branches, stay."""
+    history = chain(1, 2)
+    store = sharing(history, history)
+    names = held(store)[0]
+    stay = ["tag/tag-branch-2-a1b2c3d5", "tag/tag-branch-2-a1b2c3d4-of-may", "tag/tag-branch-x-a1b2c3d4", "tag/tag-eod"]
+    for key, data in (*other.items(), *((key, history[1].to_json()) for key in stay)):
+        store.plain().put(key, data)
+    release_shared(store, "b", CLAIM)
+    kept_of_it = [] if released else [f"tag/tag-{name}" for name in names]
+    assert keys(store, "tag/") == sorted([*stay, *kept_of_it])
+    assert keys(store, f"{BRANCH}tag/") == [f"{BRANCH}{key}" for key in kept_of_it]
