@@ -181,6 +181,18 @@ EQUIVALENTS: tuple[Equivalent, ...] = (
         "the order in which tags are deleted; it makes a run repeatable, and changes no result",
     ),
     Equivalent(
+        "coordinator/identities/recall.py",
+        "_memory_through",
+        "break → continue",
+        "a memory that has begun is complete, so that what is left of the batch, all of it below, is passed over either way",
+    ),
+    Equivalent(
+        "coordinator/identities/recall.py",
+        "recall",
+        "if name is None → if False",
+        "a user without a name takes no room in a memory; the question is there for the type checker",
+    ),
+    Equivalent(
         "coordinator/identities/memory.py",
         "",
         "128 → 129",

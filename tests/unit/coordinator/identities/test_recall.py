@@ -236,6 +236,15 @@ def test_files_are_kept_up_to_sixteen_mebibytes(store: Any) -> None:
     assert len(known.file("d", read)) == 24 << 20
 
 
+def test_a_page_and_a_leaf_that_were_read_are_not_read_again(store: Any) -> None:
+    store.put(FOLDER + PAGE, Page(users("old"), {"": LEAF}).to_bytes())
+    store.put(FOLDER + LEAF, Leaf("", users("oldest")).to_bytes())
+    base, known = remembers(4, Memory(page=PAGE)), Known()
+    found = [recall("oldest", base, timeline(store), known) for _ in range(2)]
+    assert found[0] == found[1] and found[0].last == (7, of(1))
+    assert gets(store) == [f"get {FOLDER}{LEAF}", f"get {FOLDER}{PAGE}"]
+
+
 def test_what_a_commit_writes_is_not_read_again(store: Any) -> None:
     known = Known()
     known.keep(of(4), Memory(page=PAGE), [IdentityFile(PAGE, Page(users("old")).to_bytes())])
