@@ -61,10 +61,6 @@ def test_one_trace_over_another_holds_what_either_holds(seed: int) -> None:
     assert landed_in(one.over(other)) == landed_in(both) == sets[0] | sets[1]
     ahead = other if other.last >= one.last else one
     assert (both.last, both.carrier) == (ahead.last, ahead.carrier)
-    newest = sorted(
-        sets[1] - {both.last}, key=lambda n: dict((*other.recent, (other.last, other.carrier.id))).get(n, 0)
-    )
-    assert [n for n, at in both.recent if at >= 100] == newest[-len([n for n, at in both.recent if at >= 100]) :]
 
 
 @pytest.mark.parametrize("inner", [((2, 3),), ((1, 3),), ((2, 5),), ((1, 5),), ((3, 3), (5, 5)), ((-3, 0), (6, 9))])
@@ -137,7 +133,7 @@ WRITTEN = [[1, 2, 4, 0], [3, 4, 1, 9], 6, 1]
 def test_what_cannot_have_been_written_is_refused(wrong: list[object]) -> None:
     """Runs ascend, lie apart, and end with the last number; landings are pairs."""
     assert trace_from_json(Trace.of(7, of(3)), WRITTEN, "etl").ranges == ((1, 3), (7, 7))
-    with pytest.raises(ValueError, match="etl|pairs"):
+    with pytest.raises(ValueError, match=r"what has landed of 'etl'|cannot be pairs"):
         trace_from_json(Trace.of(7, of(3)), wrong, "etl")
 
 

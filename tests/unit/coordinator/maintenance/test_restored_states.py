@@ -19,9 +19,9 @@ from lakelatch.core.metadata.data_file import ADD, DELETE, EMPTY_ROW, IndexEntry
 from lakelatch.core.paths import TablePaths
 
 
-def table_of(*deltas: list[Any]) -> Handmade:
+def table_of(*deltas: list[Any], **options: str) -> Handmade:
     """A snapshot for each delta; every data file that one of them adds is there."""
-    table = Handmade()
+    table = Handmade(**options)
     for number, delta in enumerate(deltas, 1):
         table.snapshot(number, *delta, kind="OVERWRITE")
         for entry in delta:
@@ -232,7 +232,7 @@ def test_files_that_are_gone_are_named_up_to_five_and_no_tag_stays(count: int, m
 
 
 def test_index_files_are_looked_for_and_what_lies_elsewhere_is_not() -> None:
-    table = table_of([added("a")], [removed("a")])
+    table = table_of([added("a")], [removed("a")], data_file__external_paths="file:///elsewhere")
     table.index("index-manifest-1", "index-x")
     table.store.put(
         "snapshot/snapshot-1", replace(table.timeline.snapshot(1), index_manifest="index-manifest-1").to_json()
