@@ -10,7 +10,7 @@ import pytest
 from by_hand.snapshots import Refusing, bare, snapshot, timeline
 
 from lakelatch.backends.memory import MemoryStore
-from lakelatch.coordinator.tags.expiry import _is_over, outlived, wall_time
+from lakelatch.coordinator.tags.expiry import _is_over, keeps_a_clone, outlived, wall_time
 from lakelatch.coordinator.tags.success import mark_created
 from lakelatch.core.metadata.tag import Tag, parse_tag
 
@@ -106,6 +106,31 @@ def test_a_tag_that_is_deleted_while_tags_are_read_is_left_out() -> None:
     store = tagged(tag("a"), tag("b"))
     store.plans["get tag/tag-a"] = lambda: store.plain().delete_many(["tag/tag-a"])
     assert [one.name for one in outlived(timeline(store), 2**45)] == ["b"]
+
+
+@pytest.mark.parametrize(
+    ("name", "in_table", "in_clone"),
+    [
+        ("eod", True, True),
+        ("cloned", True, False),
+        ("cloned-of-may", True, True),
+        ("referenced-by-trial-6b046a21-7", False, False),
+        ("branch-7-ab12cd34", False, False),
+        ("branch-7-ab12cd3", True, True),
+        ("branch-7-ab12cd345", True, True),
+        ("branch-x-ab12cd34", True, True),
+        ("the-branch-7-ab12cd34", True, True),
+    ],
+)
+def test_tags_that_keep_files_of_a_clone_or_a_branch_do_not_expire(name: str, in_table: bool, in_clone: bool) -> None:
+    """Decisions 72 and 106: whatever their age, only a person deletes them; in a clone also the one of its beginning."""
+    store = tagged(tag(name))
+    for of_clone, over in ((False, in_table), (True, in_clone)):
+        for older_than in (None, 2**45):
+            found = outlived(timeline(store), 2**45, older_than, of_clone=of_clone)
+            assert [one.name for one in found] == ([name] if over else [])
+        assert keeps_a_clone(name, of_clone) is not over
+    assert [one.name for one in outlived(timeline(store), 2**45)] == ([name] if in_table else [])
 
 
 # ------------------------------------------------------------------------------------------------------- success files
