@@ -131,6 +131,12 @@ EQUIVALENTS: tuple[Equivalent, ...] = (
     ),
     Equivalent(
         "coordinator/history/lineage.py",
+        "_continued",
+        "0 → 1 (place 2)",
+        "what stands for a hint that is missing: no snapshot has an id below 1, so that neither number is above one",
+    ),
+    Equivalent(
+        "coordinator/history/lineage.py",
         "_at_free_name",
         "base is not None and state is BaseIs.REPLACED → without `base is not None`",
         "without a base the state is another one; the question is there for the type checker",

@@ -194,3 +194,14 @@ def test_a_local_table_asks_for_nothing_ahead(store: Any, monkeypatch: pytest.Mo
     for _ in range(2):
         assert look(seen, store) == snapshot(4)
         assert requests(store) == [LOOK]
+
+
+def test_a_local_table_does_not_read_again_what_is_no_longer_the_newest(
+    store: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where no listing has shown the snapshot that was seen, one more tells which the newest is; that one alone is read."""
+    near = Capabilities("link", "file", "", near=True)
+    monkeypatch.setattr(Struck, "capabilities", property(lambda _: near))
+    seen = LastSeen(snapshot(2))
+    assert look(seen, store) == snapshot(4)
+    assert requests(store) == ["get 4", "get base-u4", "get delta-u4", LOOK]
