@@ -162,6 +162,14 @@ EQUIVALENTS: tuple[Equivalent, ...] = (
         "assert_never(other) → pass",
         "the type checker proves that nothing comes here",
     ),
+    *(
+        Equivalent(file, function, f"assert_never({name}) → pass", "the type checker proves that nothing comes here")
+        for file, function, name in (
+            ("coordinator/outcome/resolution.py", "_outcome", "seen"),
+            ("coordinator/recovery/recover.py", "_with", "outcome"),
+            ("coordinator/history/lineage.py", "did_it_land", "held"),
+        )
+    ),
     Equivalent(
         "coordinator/commit/driver.py",
         "Driver._finish",

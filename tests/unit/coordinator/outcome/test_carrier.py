@@ -11,9 +11,12 @@ from at_each_request import Struck
 from by_hand.histories import hints, new_store, of, put, remove, snapshot, timeline
 
 from lakelatch.coordinator.identities.memory import IDENTIFIERS_PROPERTY, Memory, name_of
+from lakelatch.coordinator.identities.pages import Page
 from lakelatch.coordinator.identities.recall import Known, recall
 from lakelatch.coordinator.intents.carried import CARRIES_PROPERTY, Carried, to_property
 from lakelatch.coordinator.outcome.carrier import carrier_of, carries
+from lakelatch.coordinator.outcome.resolution import Case, find_out
+from lakelatch.coordinator.protocol import effects as do
 from lakelatch.coordinator.protocol.snapshot_ref import SnapshotRef
 from lakelatch.core.metadata.snapshot import BATCH_IDENTIFIER, Snapshot
 
@@ -120,3 +123,30 @@ def test_a_snapshot_carries_its_own_commit_and_those_of_its_riders(user: str, nu
     assert carries(one, user, number) is (user == "job" and number == 7)
     led = replace(one, properties={**one.properties, CARRIES_PROPERTY: to_property(riders)})
     assert carries(led, user, number) is is_carried
+
+
+def in_a_page(store: Any) -> list[Snapshot]:
+    """Of `job` every second number landed; the property of the last four snapshots keeps the newest eight, a page the others."""
+    numbers = list(range(0, 40, 2))
+    made = history(store, numbers=numbers)
+    for at in range(len(made) - 4, len(made)):
+        trace = Memory()
+        for place, number in enumerate(numbers[: at + 1], 1):
+            trace = trace.with_commit("job", number, of(place))
+        page = f"identities-page-{at}"
+        store.put(f"lakelatch/identities/{page}", Page(trace.users).to_bytes())
+        short = Memory(users={"job": trace.users["job"].short()}, page=page)
+        made[at] = replace(made[at], properties={**made[at].properties, IDENTIFIERS_PROPERTY: short.to_property()})
+    put(store, *made)
+    return made
+
+
+@pytest.mark.parametrize("number", [0, 2, 14, 16, 36, 38])
+def test_a_landing_that_only_a_page_remembers_is_found(store: Any, number: int) -> None:
+    """G3: whoever finds out how the commit ended, and where it is, asks for its very identifier."""
+    made = in_a_page(store)
+    assert carrier(store, number, made[-1]) == of(1 + number // 2)
+    outcome = find_out(Case("job", number, ()), timeline(store)).outcome
+    assert outcome == do.Committed(of(1 + number // 2), True)
+    lost = find_out(Case("job", number + 1, ()), timeline(store)).outcome
+    assert isinstance(lost, do.NotCommitted)
