@@ -263,6 +263,16 @@ def test_the_oldest_of_all_tags_go_where_a_batch_has_too_many(most: int | None, 
     assert (made(plan), plan.deleted) == ({"done": 3}, deleted)
 
 
+@pytest.mark.parametrize(("of_clone", "deleted"), [(False, ("by-hand", "cloned")), (True, ("by-hand",))])
+def test_tags_that_keep_files_of_others_do_not_count_where_a_batch_has_too_many(
+    of_clone: bool, deleted: tuple[str, ...]
+) -> None:
+    store = lived("02T12:30", "03T12:30")
+    for name in ("by-hand", "cloned", "referenced-by-trial-6b046a21-1", "branch-1-ab12cd34"):
+        tagged(store, name, 1)
+    assert planned(store, replace(BATCH, most=1, of_clone=of_clone)).deleted == deleted
+
+
 # ----------------------------------------------------------------------------------------- retentions and interruptions
 
 
