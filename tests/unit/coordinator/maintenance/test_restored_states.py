@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 from hashlib import sha256
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from by_hand.tables import Asked, Handmade, added, data, removed
 
+import lakelatch as ll
 from lakelatch.backends.store import AlreadyThere, PutOutcome, Unknown
 from lakelatch.coordinator.history.timeline import Timeline
 from lakelatch.coordinator.intents.carried import Carried
@@ -17,6 +20,8 @@ from lakelatch.coordinator.maintenance.undo import UndoPlan
 from lakelatch.core.errors import CommitConflict, InvalidArgument, OutcomeUnknown, StoreUnavailable, TableCorrupt
 from lakelatch.core.metadata.data_file import ADD, DELETE, EMPTY_ROW, IndexEntry, IndexFile, ManifestEntry
 from lakelatch.core.paths import TablePaths
+
+COUNTER = itertools.count()
 
 
 def table_of(*deltas: list[Any], **options: str) -> Handmade:
@@ -138,6 +143,35 @@ def test_only_what_comes_back_needs_protection() -> None:
     assert (held.state, held.index, held.added, held.removed) == ((), (index,), (added("a"),), (added("b"),))
     only_index = replace(plan, index=(index,)).restored
     assert only_index is not None and only_index.index == (index,)
+
+
+def test_an_undo_exchanges_the_index_files_of_its_own_buckets_and_no_others() -> None:
+    """With dynamic buckets: those of other partitions say where keys are that nobody has touched."""
+    schema = ll.Schema([("k", "INT NOT NULL"), ("p", "STRING NOT NULL")])
+    options = {"bucket": "-1", "dynamic-bucket.target-row-num": "2"}
+    url = f"memory://restored-states-{next(COUNTER)}/t"
+    table = ll.create_table(url, schema, partition_by=["p"], primary_key=["p", "k"], options=options)
+
+    def rows(part: str, *keys: int) -> pa.Table:
+        return pa.table({"k": pa.array(keys, pa.int32()), "p": [part] * len(keys)})
+
+    def index_files() -> set[tuple[bytes, int, str]]:
+        latest = table.timeline.latest()
+        assert latest is not None
+        return {(e.partition, e.bucket, e.file.file_name) for e in table.timeline.index_entries(latest)}
+
+    for part, keys in (("a", (1, 2, 3)), ("b", (4, 5, 6))):
+        table.upsert(rows(part, *keys))
+    before = index_files()
+    assert len({place[:2] for place in before}) == len(before) == 4
+    table.overwrite(rows("a", 9), partition={"p": "a"})
+    assert len(index_files() & before) == 2
+    table.undo(table.snapshots()[-1].id)
+    assert index_files() == before
+    assert table.verify("all", data=True) == []
+    table.upsert(rows("b", 4, 5, 6))
+    table.upsert(rows("a", 1, 2, 3))
+    assert table.to_arrow().num_rows == 6
 
 
 # ------------------------------------------------------------------------------------------------------------- the tags
