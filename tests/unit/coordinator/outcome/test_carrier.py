@@ -150,3 +150,17 @@ def test_a_landing_that_only_a_page_remembers_is_found(store: Any, number: int) 
     assert outcome == do.Committed(of(1 + number // 2), True)
     lost = find_out(Case("job", number + 1, ()), timeline(store)).outcome
     assert isinstance(lost, do.NotCommitted)
+
+
+def test_of_many_commits_of_one_user_in_one_snapshot_each_is_found_there(store: Any) -> None:
+    """They rode together; only the last few of them are remembered with their snapshot."""
+    numbers, memory = range(20, 0, -1), Memory()
+    for number in numbers:
+        memory = memory.with_commit("job", number, of(1))
+    carried = to_property([Carried("job", number, f"c{number}", 1) for number in numbers])
+    made = snapshot(1, commit_user="job", commit_identifier=20)
+    said = {IDENTIFIERS_PROPERTY: memory.to_property(), CARRIES_PROPERTY: carried}
+    made = replace(made, properties={**made.properties, **said})
+    put(store, made)
+    hints(store, earliest=1)
+    assert [carrier(store, number, made) for number in numbers] == [of(1)] * 20
