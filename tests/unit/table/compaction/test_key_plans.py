@@ -176,6 +176,21 @@ def test_a_changelog_in_a_form_that_cannot_be_written_is_refused_before_anything
         planned(table)
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"changelog_file__format": "csv"},
+        {"changelog_file__format": "csv", "changelog_producer": "input"},
+        {"file__format__per__level": "0:csv"},
+        {"file__format__per__level": "0:csv", "changelog_producer": "lookup"},
+    ],
+    ids=["no changelog", "a changelog of the input", "new rows", "new rows, changelog of a compaction"],
+)
+def test_a_form_in_which_no_compaction_writes_does_not_matter(options: dict[str, str]) -> None:
+    """Only what a compaction makes is asked about: files above level 0, and the changelog if it writes one."""
+    assert planned(created(**options)) == []
+
+
 def test_files_of_an_older_schema_are_planned_with_the_others() -> None:
     table = created(num_sorted_run__compaction_trigger="2")
     upsert(table, "a", {1: 1})

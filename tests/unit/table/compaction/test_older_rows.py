@@ -140,3 +140,31 @@ def test_row_groups_are_skipped_without_a_loss(monkeypatch: pytest.MonkeyPatch) 
     found = find(older(store, schema, files, a=[12_350]), keys)
     assert found == {(12_345, 0): ("a", 12_345, "value 12345")}
     assert 0 < sum(looked_at) <= 2_000
+
+
+def test_the_smallest_and_the_largest_key_are_found_in_files_of_their_own() -> None:
+    store, schema = MemoryStore("memory://older/ends"), schema_of()
+    files = [
+        written(store, schema, 2, [(1, 1, "a"), (1, 3, "a3")], "a"),
+        written(store, schema, 2, [(4, 1, "b"), (5, 1, "b5")], "b"),
+        written(store, schema, 2, [(9, 1, "c"), (9, 7, "c7")], "c"),
+    ]
+    keys: list[tuple[int, int | None]] = [(5, 1), (9, 1), (4, 2), (1, 3)]
+    expected = {(1, 3): ("a", 1, "a3"), (5, 1): ("b", 1, "b5"), (9, 1): ("c", 0, "c")}
+    rows = older(store, schema, files)
+    assert find(rows, keys) == expected
+    for few in ([(5, 1), (9, 1)], [(9, 1), (1, 3)], [(1, 3), (5, 1)], [(9, 1)], [(1, 3)]):
+        wanted: list[tuple[int, int | None]] = [*few]
+        assert find(rows, wanted) == {key: expected[key] for key in few}
+
+
+@pytest.mark.parametrize("file_format", ["parquet", "orc", "avro"])
+def test_rows_all_over_a_large_file_are_read_with_their_values(
+    file_format: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(data_writer, "ROW_GROUP_BYTES", 1 << 14)
+    store, schema = MemoryStore(f"memory://older/all-over-{file_format}"), schema_of(file_format=file_format)
+    files = [written(store, schema, 2, [(i, 0, f"value {i}") for i in range(20_000)], "a")]
+    numbers = [*range(0, 20_000, 1237), 19_999, 1, 2]
+    found = find(older(store, schema, files, a=[1237, 2]), [(number, 0) for number in numbers])
+    assert found == {(i, 0): ("a", i, f"value {i}") for i in numbers if i not in (1237, 2)}
