@@ -146,3 +146,7 @@ def test_the_change_of_rows_that_is_told_names_its_own_files() -> None:
     assert told(rows_changed(ours, [both])) == ("rows_changed", ("columns",)), (
         "the compaction of the same change is none"
     )
+    written_anew = change(7, entry(DELETE, "old", first_row_id=10), entry(ADD, "new", first_row_id=10))
+    assert told(rows_changed(ours, [kept, written_anew])) == ("rows_changed", ("old", "new")), (
+        "a file with the same rows is that of a compaction only if it says so"
+    )

@@ -59,6 +59,19 @@ def test_a_batch_of_unknown_size_is_counted_and_its_rows_are_not(exported: Expor
     assert "lakelatch.stream.behind" not in metrics
 
 
+@pytest.mark.parametrize("outcome", ["committed", "replayed"])
+def test_a_batch_of_which_nothing_is_known_but_its_outcome_is_counted_without_an_error(
+    outcome: str, exported: Exported
+) -> None:
+    """Its rows and bytes count as none, and how far the stream is behind is left open."""
+    telemetry.count_batch(StreamBatch("write", "lake/t", outcome, None))
+    metrics = exported.metrics()
+    assert metrics["lakelatch.stream.batches"] == {("write", outcome, "lake/t"): 1}
+    known = {name.rpartition(".")[2]: found for name, found in metrics.items() if name.startswith("lakelatch.stream.")}
+    sums = {} if outcome == "replayed" else {name: {("write", "lake/t"): 0} for name in ("snapshots", "rows", "bytes")}
+    assert known == {"batches": {("write", outcome, "lake/t"): 1}, **sums}
+
+
 def test_a_process_without_opentelemetry_has_no_metrics(monkeypatch: pytest.MonkeyPatch) -> None:
     counted = list[StreamBatch]()
     monkeypatch.setattr(telemetry, "count_batch", counted.append)
