@@ -104,6 +104,21 @@ def test_a_file_that_holds_some_columns_names_them() -> None:
     assert whole.files[0].write_cols is None
 
 
+def test_a_file_that_holds_some_columns_has_the_indexes_and_the_bounds_of_these() -> None:
+    options = {"file_index__bloom_filter__columns": "a,t", "metadata__stats_keep_first_n_columns": "1"}
+    options["file_index__in_manifest_threshold"] = "10 mb"
+    schema = schema_of(**options)
+    assert [spec.column for spec in FileSettings.of(schema).indexes] == ["a", "t"]
+    modes = FileSettings.of(schema).modes
+    assert [modes[name].kind for name in ("a", "t")] == ["truncate", "none"], "the first column of the file"
+    some = FileSettings.of(schema, schema.fields[1:])
+    assert [spec.column for spec in some.indexes] == ["t"] and some.modes["t"].kind == "truncate"
+    writer = writer_of(schema, columns=schema.fields[1:])
+    writer.write(batch(0, 3).select(["t"]))
+    writer.finish()
+    assert writer.files[0].embedded_file_index is not None and writer.files[0].row_count == 3
+
+
 def indexed(threshold: str, rows: int = 500) -> tuple[DataFile, DataFileWriter]:
     options = {"file_index__bloom_filter__columns": "t", "file_index__in_manifest_threshold": threshold}
     writer = writer_of(schema_of(**options))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -127,3 +128,11 @@ def test_the_option_that_lets_keys_delete_is_named(options: dict[str, str], opti
     with pytest.raises(InvalidArgument) as refused:
         columns_to_delete(rules_of(**options)[1])
     assert refused.value.next_step == option
+
+
+def test_only_an_option_of_columns_makes_a_sequence_group() -> None:
+    """Another program's option may end in the same way."""
+    _, rules = rules_of(merge_engine="partial-update")
+    for option in ("mine.a.sequence-group", "fields.a.sequence-groups", "sequence-group"):
+        assert not has_groups(replace(rules, texts={**rules.texts, option: "b"})), option
+    assert has_groups(replace(rules, texts={**rules.texts, "fields.a.sequence-group": "b"}))
