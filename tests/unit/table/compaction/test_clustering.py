@@ -231,6 +231,7 @@ def test_one_column_is_in_order_along_every_curve(curve: Any) -> None:
     assert values[row_order(pa.table({"a": values}), ["a"], curve)].tolist() == list(range(1000))
 
 
+@pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("curve", CURVES)
 def test_rows_that_are_alike_keep_their_order_along_every_curve(curve: Any) -> None:
     alike = pa.record_batch({"a": [5, 5, 5], "b": ["x", "x", "x"]})

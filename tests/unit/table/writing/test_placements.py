@@ -18,7 +18,9 @@ from lakelatch.core.metadata.hash_index import decode_hashes
 from lakelatch.core.metadata.merge_rules import merge_rules
 from lakelatch.core.metadata.schema import TableSchema, new_schema
 from lakelatch.core.places import codec_of
-from lakelatch.core.rows.bucket import key_hashes
+from lakelatch.core.rows.binary_row import row_bytes
+from lakelatch.core.rows.bucket import key_hashes, murmur_hash
+from lakelatch.core.rows.hash_buckets import HashBuckets
 from lakelatch.core.rows.types import Field, parse_atomic
 from lakelatch.table.writing import cross_partition
 from lakelatch.table.writing.cross_partition import CrossPartition
@@ -98,6 +100,47 @@ def test_initial_buckets_divide_new_keys() -> None:
     one = DynamicBuckets(schema, lambda _: ({}, frozenset()))
     for place, part in placed(one, rows.slice(50)).items():
         assert set(part) <= set(whole[place])
+
+
+@pytest.mark.parametrize("assigners", [None, 1, 3])
+def test_which_bucket_a_new_key_gets_follows_from_its_hash_and_that_of_its_partition(assigners: int | None) -> None:
+    """The same in every process, and at most as many buckets as the option allows."""
+    schema = schema_of("p", "k", dynamic_bucket__initial_buckets="2", dynamic_bucket__target_row_num="5")
+    hashes = key_hashes([pa.array(range(60), pa.int32())], [parse_atomic("INT")])
+    for part in (1, 2, 77):
+        of_partition = murmur_hash(row_bytes([part], [parse_atomic("INT")]))
+        expected = HashBuckets({}, target=5, most=-1, assigners=assigners or 2, partition_hash=of_partition)
+        buckets = DynamicBuckets(schema, lambda _: ({}, frozenset()), assigners=assigners)
+        found = placed(buckets, batch_of([("+I", part, k, 0) for k in range(60)]))
+        chosen = {row[2]: bucket for (_, bucket), rows in found.items() for row in rows}
+        assert [chosen[k] for k in range(60)] == expected.assign(hashes).tolist()
+        assert len(set(chosen.values())) >= 12
+    limited = schema_of("p", "k", dynamic_bucket__max_buckets="2", dynamic_bucket__target_row_num="5")
+    found = placed(DynamicBuckets(limited, lambda _: ({}, frozenset())), batch_of([("+I", 1, k, 0) for k in range(60)]))
+    assert {bucket for _, bucket in found} == {0, 1}
+
+
+def test_what_each_way_of_choosing_buckets_tells_the_commit() -> None:
+    """How many buckets a partition has, for the manifest; only keys of dynamic buckets have an index. No row is held back."""
+    crossing, postponed = schema_of("k"), schema_of("p", "k", bucket="-2", postpone__default_bucket_num="3")
+    rules = merge_rules(crossing)
+    assert rules is not None
+    ways: list[tuple[Placement, int]] = [
+        (CrossPartition(crossing, rules, stored_as({})), -1),
+        (PostponedBuckets(postponed), -2),
+        (SettledBuckets(postponed, {}.get), 3),
+        (FixedBuckets(schema_of("p", "k", bucket="4")), 4),
+        (FixedBuckets(schema_of()), -1),
+    ]
+    for way, total in ways:
+        assert way.total_buckets(partition(1)) == total and way.hashes((partition(1), 0)) is None
+        assert list(way.rest()) == [] == list(way.place(batch_of([])))
+        assert sum(map(len, placed(way, batch_of([("+I", 1, 5, 0), ("+I", 2, 6, 0)])).values())) == 2
+    dynamic = DynamicBuckets(schema_of("p", "k"), lambda _: ({}, frozenset({"index-9"})))
+    assert dynamic.total_buckets(partition(1)) == -1 and list(dynamic.rest()) == []
+    ((place, _),) = dynamic.place(batch_of([("+I", 1, 5, 0)]))
+    told = dynamic.hashes(place)
+    assert told is not None and told.read == {"index-9"} and told.all == told.new != b""
 
 
 # ---------------------------------------------------------------------------------------------------- cross partition
