@@ -268,6 +268,12 @@ EQUIVALENTS: tuple[Equivalent, ...] = (
     ),
     Equivalent(
         "table/rowlevel/append_table.py",
+        "AppendChange._changed",
+        "0 → 1 (place 3)",
+        "a file without new rows counts as one byte of those that are kept for a later plan",
+    ),
+    Equivalent(
+        "table/rowlevel/append_table.py",
         "changed_here",
         "sum((split.size for split in splits)) < FEW_BYTES → sum((split.size for split in splits)) >= FEW_BYTES",
         "whether files are changed one after the other or a few at a time: the result is the same",
@@ -481,6 +487,12 @@ EQUIVALENTS: tuple[Equivalent, ...] = (
         "_is.is_integer(t) or _is.is_temporal(t) → without `_is.is_temporal(t)`",
         "dates and times are compared as they are, which takes longer and finds the same",
     ),
+    Equivalent(
+        "table/rowlevel/join.py",
+        "_integers",
+        "_is.is_integer(t) or _is.is_temporal(t) → without `_is.is_integer(t)`",
+        "whole numbers are compared as they are, which takes longer and finds the same",
+    ),
     *(
         Equivalent("table/compaction/curves.py", function, change, reason)
         for function, change, reason in (
@@ -552,5 +564,33 @@ EQUIVALENTS: tuple[Equivalent, ...] = (
                 "bytes are taken one by one, with the same result",
             ),
         )
+    ),
+    *(
+        Equivalent(
+            file,
+            "_whole",
+            "if isinstance(combined, pa.Array) → if True",
+            "the chunks of a column become one array, unless its texts are larger than two gigabytes",
+        )
+        for file in ("table/compaction/key_lookup.py", "table/merging/row_changes.py")
+    ),
+    *(
+        Equivalent(file, function, "1 → 2 (place 2)", "the last attempt raises, so that no further one can begin")
+        for file, function in (
+            ("table/compaction/postponed.py", "_settle_partition"),
+            ("table/compaction/rescale.py", "_Rescaling.rescaled"),
+        )
+    ),
+    Equivalent(
+        "table/compaction/postponed.py",
+        "_settle",
+        "1 → 2 (place 2)",
+        "a number below those of all rows, of which the largest is taken",
+    ),
+    Equivalent(
+        "table/compaction/plan.py",
+        "_age",
+        "0 → 1",
+        "a file that does not say when it was made is older than all that do",
     ),
 )

@@ -75,6 +75,18 @@ def test_a_file_of_the_last_level_is_rewritten_once_a_row_of_it_expires(
     assert compacted(table) == [(2, 2)]
 
 
+def test_a_file_that_would_only_move_is_written_anew_if_a_row_of_it_has_expired(tmp_path: Path) -> None:
+    """Its keys are in no other file. One without such a row keeps its name, also after a change of the schema."""
+    table = made(tmp_path)
+    upsert(table, (1, NOW - 2 * DAY, 1), (2, NOW, 2))
+    assert compacted(table) == [(2, 2)]
+    (made_anew,) = (e.file.file_name for e in ll.open_table(table.url).entries())
+    ll.open_table(table.url).alter(ll.rename_column("v", "w"), ll.rename_column("t", "v"))
+    assert [row["k"] for row in ll.open_table(table.url).to_arrow().to_pylist()] == [2]
+    ll.open_table(table.url).compact(full=True)
+    assert [e.file.file_name for e in ll.open_table(table.url).entries()] == [made_anew]
+
+
 def test_an_expired_row_is_left_out_before_the_others_of_its_key_are_merged(tmp_path: Path) -> None:
     """As in Apache Paimon, the sum is that of the rows which have not expired."""
     table = made(tmp_path, merge_engine="aggregation", fields__v__aggregate_function="sum")
