@@ -593,4 +593,17 @@ EQUIVALENTS: tuple[Equivalent, ...] = (
         "0 → 1",
         "a file that does not say when it was made is older than all that do",
     ),
+    *(
+        Equivalent("table/merging/partial_update.py", "_Folding.__init__", change, reason)
+        for change, reason in (
+            (
+                "for name in names if name not in functions → without the filter",
+                "which rows a column with a function was made of is kept besides its values, which are taken before",
+            ),
+            (
+                "name in names and name not in sequence → without `name not in sequence`",
+                "a sequence column that is among its own members gets the same value twice",
+            ),
+        )
+    ),
 )
