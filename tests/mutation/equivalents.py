@@ -630,4 +630,10 @@ EQUIVALENTS: tuple[Equivalent, ...] = (
             f"False → True{place}",
         )
     ),
+    Equivalent(
+        "table/writing/data_writer.py",
+        "DataFileWriter._slices",
+        "1 → 2",
+        "a batch that fits into a row group is taken in two pieces, which fit as well",
+    ),
 )
