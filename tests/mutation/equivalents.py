@@ -636,4 +636,16 @@ EQUIVALENTS: tuple[Equivalent, ...] = (
         "1 → 2",
         "a batch that fits into a row group is taken in two pieces, which fit as well",
     ),
+    Equivalent(
+        "table/writing/writer.py",
+        "TableWriter._for_each",
+        "len(writers) < 2 → len(writers) <= 2",
+        "two files are written one after the other, and are the same",
+    ),
+    Equivalent(
+        "table/writing/writer.py",
+        "TableWriter._take",
+        "excess > 0 and by_size → without `by_size`",
+        "what is too much is never more than what all writers hold",
+    ),
 )

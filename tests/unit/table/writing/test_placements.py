@@ -231,6 +231,26 @@ def test_new_keys_of_a_partition_fill_buckets() -> None:
     }  # fmt: skip
 
 
+def test_the_rows_of_a_place_come_at_once_and_in_their_order() -> None:
+    """Whether their keys are stored there, in however many batches, or are new in it."""
+    schema = schema_of("k", dynamic_bucket__target_row_num="100")
+    rules = merge_rules(schema)
+    assert rules is not None
+
+    def stored() -> Iterator[tuple[PartitionBucket, pa.RecordBatch]]:
+        for key in range(4):
+            yield (partition(key % 2), 0), pa.record_batch({"k": pa.array([key], pa.int32())})
+
+    placement = CrossPartition(schema, rules, stored)
+    for turn in range(2):
+        rows = [("+I", k % 2, k, 10 * turn + k) for k in (3, 8, 0, 1, 6, 2, 9, 7)]
+        list(placement.place(batch_of(rows)))
+        found = [(place, [tuple(row.values())[1:] for row in part.to_pylist()]) for place, part in placement.rest()]
+        assert sorted(place for place, _ in found) == [(partition(0), 0), (partition(1), 0)]
+        for (where, _), part in found:
+            assert part == [row[1:] for row in rows if partition(row[1]) == where]
+
+
 def test_no_order_by_a_column_across_partitions() -> None:
     schema = schema_of("k", sequence__field="v")
     rules = merge_rules(schema)
