@@ -648,4 +648,16 @@ EQUIVALENTS: tuple[Equivalent, ...] = (
         "excess > 0 and by_size → without `by_size`",
         "what is too much is never more than what all writers hold",
     ),
+    Equivalent(
+        "table/merging/aggregates/texts.py",
+        "ListAgg.joined",
+        "if is_blank(new) → if False",
+        "blank texts are left out before two are joined",
+    ),
+    Equivalent(
+        "table/rowlevel/append_table.py",
+        "_same",
+        "if before is None or after is None → if False",
+        "NumPy finds nothing equal to nothing, and different from any rows",
+    ),
 )

@@ -235,3 +235,22 @@ def test_the_changes_of_many_keys_are_those_of_each(producer: str, compares: Any
         rows.sort(key=lambda row: (-row[0], row[1]))  # as files come: the last level first
         found = compared(rows, comparison, drops, changelog_producer=producer)
         assert found == (after, changes), rows
+
+
+def test_a_row_that_deletes_and_does_not_count_is_no_change_of_the_first_rows() -> None:
+    """Alone under its key it stays in the file, as in Apache Paimon, and nobody is told of it."""
+    rules = merge_rules(
+        new_schema(
+            FIELDS, primary_keys=["k"], options={"bucket": "1", "merge-engine": "first-row", "ignore-delete": "true"}
+        )
+    )
+    assert rules is not None
+    rows = [(0, 5, ADD, 1, 10, None), (0, 6, DELETE, 2, 20, None), (5, 1, ADD, 3, 30, None), (0, 7, ADD, 3, 31, None)]
+    columns = {n: pa.array([r[i] for r in rows], TYPES[i]) for i, n in enumerate(NAMES)}
+    for top in (None, 5):
+        after, changes = merge_and_compare(
+            rules, columns.__getitem__, FIELDS, NAMES[3:], Comparison(top), drop_deletes=False
+        )
+        assert list(zip(after["k"].to_pylist(), after["a"].to_pylist(), strict=True)) == [(1, 10), (2, 20), (3, 30)]
+        told = [changes[name].to_pylist() for name in ("_VALUE_KIND", "k", "a")]
+        assert told == [[ADD], [1], [10]]
