@@ -31,6 +31,7 @@ COLUMNS: dict[str, tuple[pa.DataType, list[Any], list[Any]]] = {
     "bytes": (pa.binary(), [b"\x00", b"", None], [b"", b"\x00\x00", b"\x00", None]),
     "decimals": (pa.decimal128(9, 2), [Decimal("1.50"), None], [Decimal("1.5"), Decimal("0.00"), None]),
     "fractions": (pa.float64(), [0.5, -0.0, None, 0.0], [0.0, -0.0, 0.5, 1.0, None]),
+    "tiny fractions": (pa.float64(), [1e-300, 5e-324, -1e-300], [2e-300, 1e-300, 0.0, 5e-324]),
     "short fractions": (pa.float32(), [0.1, -0.0], [0.0, 0.1, -0.1]),
 }
 

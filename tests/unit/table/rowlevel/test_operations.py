@@ -102,3 +102,22 @@ def test_a_change_that_fails_at_its_last_file_leaves_nothing_of_the_first_ones(
     assert [key for key in put if "bucket-" in key], "some were written"
     assert data_keys(table) == before
     assert sorted(ll.open_table(table.url).to_arrow()["note"].to_pylist()) == ["1"] * 9 + ["x"] * 3
+
+
+@pytest.mark.parametrize(
+    ("buckets", "held"), [({"bucket": "1", "bucket-key": "id"}, [2]), ({}, [1, 1])], ids=["a bucket", "no buckets"]
+)
+def test_a_bucket_has_one_index_file_for_all_of_its_marked_rows(buckets: dict[str, str], held: list[int]) -> None:
+    """Where rows have no buckets, an index file without a change stays as it is."""
+    table = made(VECTORS | buckets)
+    for start in (0, 10):
+        table.append(rows(*range(start, start + 5)))
+    for gone in ("id = 1", "id = 11", "id = 12"):
+        table.delete(where=gone)
+    snapshot = ll.open_table(table.url).snapshot()
+    assert snapshot is not None
+    index = table.timeline.index_entries(snapshot)
+    assert [len(entry.file.deletion_vectors or ()) for entry in index] == held
+    assert sorted(v.cardinality or 0 for entry in index for v in entry.file.deletion_vectors or ()) == [1, 2]
+    assert sorted(table.to_arrow()["id"].to_pylist()) == [0, 2, 3, 4, 10, 13, 14]
+    assert table.verify("all", data=True) == []
