@@ -104,6 +104,10 @@ def test_what_a_filter_opens_of_files_with_an_older_schema() -> None:
     table.optimize(by=["a"], curve="order", target_size="1 kb")
     table.alter(ll.rename_column("a", "z"))
     assert table.optimize(by=["z"], curve="order", full=True).opened_before["z"] < 2
+    other = made(files=2)
+    other.optimize(by=["a"], curve="order", target_size="1 kb")
+    other.alter(ll.drop_column("p"))
+    assert other.optimize(by=["a"], curve="order", full=True).opened_before["a"] < 2, "its columns have moved up"
 
 
 def test_rows_that_are_added_meanwhile_stay(monkeypatch: pytest.MonkeyPatch) -> None:
