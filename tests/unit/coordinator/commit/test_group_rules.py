@@ -366,6 +366,17 @@ def test_a_carrier_whose_base_was_renamed_over_is_read_all_the_same() -> None:
     assert found == ev.LineageVerified()
 
 
+def test_a_carrier_under_a_name_that_expiry_had_freed_proves_nothing() -> None:
+    """Its leader slept while the history went on and expired: no reader sees what it carries (H6)."""
+    part = Part()
+    part.publish(snapshot(4, ABOARD), snapshot(6), snapshot(7))
+    part.inner.put("snapshot/EARLIEST", b"6")
+    part.group.aboard = snapshot(4, ABOARD)
+    base = Base(snapshot(3), (), 0, part.now_s * 1000)
+    found = part.group.verify_ride(do.VerifyRide(SnapshotRef(4, "u4"), 1), part.timeline, base)
+    assert isinstance(found, ev.LineageUnread) and "a name that expiry or a rollback had freed" in found.reason
+
+
 def test_a_carrier_whose_base_cannot_be_read_is_looked_at_again() -> None:
     part = Part()
     part.publish(snapshot(3), snapshot(4, ABOARD))
