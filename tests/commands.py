@@ -1,6 +1,7 @@
 """The commands of the shell as its parser has them, and the page of the reference that is made of them.
 
-Owns: walking the parser, `page`. `python tests/commands.py` writes the page. Must not know: what a command does.
+Owns: walking the parser, `page`. Must not know: what a command does. As a program (`PYTHONPATH=.tools .venv/bin/python
+tests/commands.py`) it writes the page.
 """
 
 from __future__ import annotations
