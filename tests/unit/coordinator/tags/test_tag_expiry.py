@@ -177,3 +177,9 @@ def test_the_tags_of_a_rollback_stay_for_as_long_as_what_they_protect(
     for number in range(first, 7):
         store.plain().put(f"snapshot/snapshot-{number}", snapshot(number).to_json())
     assert [one.name for one in outlived(timeline(store), MADE_MS, 2**45)] == over
+
+
+def test_the_tag_of_a_rollback_stays_where_no_snapshot_is_listed() -> None:
+    """A listing that shows nothing proves nothing: the tag may be all that keeps the first snapshot's files."""
+    store = tagged(tag("rollback-1-ab12cd34", 1))
+    assert outlived(timeline(store), MADE_MS, 2**45) == []
