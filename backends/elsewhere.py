@@ -96,8 +96,11 @@ def _inside(url: str, root: str) -> str:
 
 
 def _root(store: Store, url: str) -> str:
-    """The place that was allowed: the links in it are as little followed as those in the table's folder."""
-    return check_allowed(fixed_url(store), url, "the metadata")
+    """The place that was allowed, the folder of a file that was allowed by itself: the links in it are as little followed as
+    those in the table's folder.
+    """
+    root = check_allowed(fixed_url(store), url, "the metadata")
+    return root if root != spelled(url) else root[: root.rindex("/") + 1]
 
 
 def delete_located(store: Store, keys: Iterable[str], *, named: bool = True) -> frozenset[str]:

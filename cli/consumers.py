@@ -37,7 +37,7 @@ def register(commands: Commands) -> None:
         "lakelatch consumer s3://lake/flights expire --older-than 2026-01-01T00:00Z --apply",
     )
     parser.actions, parser.url_first = ACTIONS, True
-    parser.add_argument("action", nargs="?", choices=ACTIONS, default="list")
+    parser.add_argument("action", nargs="?", choices=ACTIONS, default="list", help="what to do (default: list)")
     parser.add_argument("name", nargs="?", metavar="NAME", help="the consumer's id")
     add_branch(parser)
     parser.add_argument("--next", type=int, metavar="N", help="set: the snapshot that it reads next")

@@ -23,12 +23,15 @@ import pickle
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from ..backends.local import local_path
+from ..backends.registry import scheme_of
 from ..backends.store import AlreadyThere, Created, ObjectNotFound, PutOutcome, Store
 from ..core.errors import InvalidArgument
 from .contract_faults import FaultContract, Network
@@ -266,10 +269,17 @@ class StoreContract:
         with pytest.raises(InvalidArgument):
             list(store.list(prefix))
 
+    def test_the_url_names_the_store(self, store: Store) -> None:
+        """Tables are opened anew by it, and files beside them found; without a scheme it is a path of this machine."""
+        store.put("a", b"1")
+        if scheme_of(store.url) == "file":
+            assert Path(local_path(store.url), "a").read_bytes() == b"1"
+
     def test_pickling(self, store: Store) -> None:
         """Stores are pickled to executors, and the copy sees the same objects."""
         store.put("a", b"1")
         copy = pickle.loads(pickle.dumps(store))
+        assert type(copy) is type(store)
         assert (copy.url, copy.capabilities) == (store.url, store.capabilities)
         assert copy.get("a") == b"1"
         copy.put("b", b"2")

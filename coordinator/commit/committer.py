@@ -531,7 +531,10 @@ class Committer:
 
 def _rows_of(snapshot: Snapshot, user: str, identifier: int) -> int | None:
     """How many rows a commit appended in a snapshot; None where that does not say."""
-    listed = carried_by(snapshot)
+    try:
+        listed = carried_by(snapshot)
+    except TableCorrupt:  # that the commit has landed is true all the same
+        return None
     if not listed and (snapshot.commit_user, snapshot.commit_identifier) == (user, identifier):
         return snapshot.delta_record_count
     return next((one.rows for one in listed if (one.user, one.identifier) == (name_of(user), identifier)), None)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 
 from ...core import options as opt
 from ...core.metadata.change import Owner, owner_of
-from ...core.metadata.data_file import ADD, DELETE, RETURN_MARK, IndexEntry, ManifestEntry
+from ...core.metadata.data_file import ADD, DELETE, IndexEntry, ManifestEntry
 from ...core.metadata.deletion_vector import INDEX_TYPE
 from ...core.metadata.folding import MergePlan, live
 from ...core.metadata.hash_index import INDEX_TYPE as HASH_INDEX
@@ -62,6 +62,7 @@ class Settled:
         entries: the delta of the snapshot, with sequence numbers and row ids.
         changelog: the changelog files that the snapshot lists.
         new_data: data files that were made for it: rows that were numbered again.
+        marks: the files that give entries an identity of their own.
         index_manifest: the name of its index manifest; None for none.
         new_index_files: the index manifest if it is new, after the index files that were made for it.
         next_row_id: the first free row id after this snapshot.
@@ -75,6 +76,7 @@ class Settled:
     folded: Merge | None = None
     changelog: tuple[ManifestEntry, ...] = ()
     new_data: tuple[MetadataFile, ...] = ()
+    marks: tuple[MetadataFile, ...] = ()
 
 
 @dataclass
@@ -152,8 +154,8 @@ class Settler:
             return index
         folded = self._folded(base) if self.request.folds_manifests else None
         entries, marks = self._marked(entries)
-        new_data = (*self.key_rules.new_data, *marks)
-        return Settled(entries, *index, next_row_id, folded, self.request.published_changelog, new_data)
+        changelog, new_data = self.request.published_changelog, self.key_rules.new_data
+        return Settled(entries, *index, next_row_id, folded, changelog, new_data, marks)
 
     def learn(self, manifests: Iterable[MetadataFile]) -> None:
         """Remember the manifests of this commit, so that the next one need not read them."""
@@ -231,8 +233,6 @@ class Settler:
     def _marked(self, entries: tuple[ManifestEntry, ...]) -> tuple[tuple[ManifestEntry, ...], tuple[MetadataFile, ...]]:
         """The entries, those of files that may come back with an identity of their own; and the files of these marks."""
         made, files = self.key_rules.returning.marked(entries)
-        others = (u for u in self.request.uploads if not u.key.endswith(RETURN_MARK))
-        self.request = replace(self.request, uploads=(*others, *files)) if files else self.request
         return made, tuple(MetadataFile(f.key, f.key, f.data) for f in files)
 
     def _in_buckets(self, entries: tuple[ManifestEntry, ...], base: Base) -> tuple[ManifestEntry, ...] | Conflict:

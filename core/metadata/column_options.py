@@ -78,6 +78,23 @@ def sequence_groups(texts: Mapping[str, str]) -> dict[tuple[str, ...], tuple[str
     return found
 
 
+def in_two_groups(groups: Mapping[tuple[str, ...], tuple[str, ...]]) -> str | None:
+    """A column that two sequence groups name, as one that they order or by which they order; None if there is none.
+
+    Apache Paimon orders such a column by one of its groups. Which one depends on the order of a hash map.
+
+    >>> in_two_groups({("g",): ("a",), ("a",): ("b",)})
+    'a'
+    """
+    seen = set[str]()
+    for sequence, members in groups.items():
+        named = {*sequence, *members}
+        if named & seen:
+            return min(named & seen)
+        seen |= named
+    return None
+
+
 def named_columns(texts: Mapping[str, str]) -> Iterator[Naming]:
     """The columns that the options name, and the paths of fields inside of columns."""
     for option, text in texts.items():

@@ -22,7 +22,7 @@ from ..rows.types import (
     RowType,
     sql,
 )
-from .column_options import names_of, sequence_groups
+from .column_options import in_two_groups, names_of, sequence_groups
 from .merge_rules import MergeRules
 from .schema import TableSchema
 
@@ -155,7 +155,6 @@ def check_functions(schema: TableSchema, rules: MergeRules) -> None:
 
 
 def _check_groups(schema: TableSchema, rules: MergeRules, groups: Mapping[tuple[str, ...], tuple[str, ...]]) -> None:
-    members: set[str] = set()
     for sequence, ordered in groups.items():
         option = f"fields.{','.join(sequence)}.sequence-group"
         if any(name != name.strip() for name in rules.texts[option].split(",")):
@@ -165,10 +164,12 @@ def _check_groups(schema: TableSchema, rules: MergeRules, groups: Mapping[tuple[
                 raise InvalidArgument(f"option '{option}': there is no column '{name}'")
             if name in rules.key_names:
                 raise InvalidArgument(f"option '{option}': column '{name}' is part of the primary key")
-        for name in ordered:
-            if name in members:
-                raise InvalidArgument(f"option '{option}': column '{name}' is in several sequence groups")
-            members.add(name)
+    if (twice := in_two_groups(groups)) is not None:
+        options = [f"fields.{','.join(s)}.sequence-group" for s, ordered in groups.items() if twice in (*s, *ordered)]
+        raise InvalidArgument(
+            f"options {' and '.join(map(repr, options))}: column '{twice}' is in several sequence groups",
+            next_step="let each column be in one group",
+        )
     removing = "partial-update.remove-record-on-sequence-group"
     on_delete = "partial-update.remove-record-on-delete"
     for name in names_of(rules.texts.get(removing, "")):

@@ -182,8 +182,9 @@ class PartitionCodec:
         values = _split_spec(spec) if isinstance(spec, str) else arguments.mapping(spec, "partition")
         for name in values:
             if name not in self.by_name:
+                none = "" if self.fields else ": the table has no partitions"
                 raise InvalidArgument(
-                    f"'{name}' is not a partition column", next_step=closest(name, list(self.by_name))
+                    f"'{name}' is not a partition column{none}", next_step=closest(name, list(self.by_name))
                 )
         return {f.name: self._spec_value(values[f.name], f, zone) for f in self.fields if f.name in values}
 

@@ -34,12 +34,12 @@ def _numbers(array: Any) -> Array | None:
     if array.null_count or pa.types.is_decimal(kind):
         return None
     if pa.types.is_floating(kind):
-        return float_codes(array.to_numpy(zero_copy_only=False).astype(np.float64))
+        return float_codes(array.to_numpy().astype(np.float64))
     if pa.types.is_integer(kind):
-        return np.asarray(array.to_numpy(zero_copy_only=False), np.int64)
+        return np.asarray(array.to_numpy(), np.int64)
     if pa.types.is_temporal(kind) and kind.bit_width in (32, 64):
         number = pa.int32() if kind.bit_width == 32 else pa.int64()
-        return np.asarray(array.view(number).to_numpy(zero_copy_only=False), np.int64)
+        return np.asarray(array.view(number).to_numpy(), np.int64)
     return None
 
 
@@ -52,9 +52,9 @@ def _dictionary(array: Any) -> tuple[Array, Any]:
     """The number of each row's value among the different values, -1 for null; and these values."""
     if pa.types.is_floating(array.type):
         valid = array.is_valid().to_numpy(zero_copy_only=False)
-        bits = float_codes(array.fill_null(0).to_numpy(zero_copy_only=False).astype(np.float64))
+        bits = float_codes(array.fill_null(0).to_numpy().astype(np.float64))
         array = pa.array(bits, mask=~valid)
     if pa.types.is_boolean(array.type):
         array = array.cast(pa.int8())
     encoded = array.dictionary_encode()
-    return np.asarray(encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False), np.int64), encoded.dictionary
+    return np.asarray(encoded.indices.fill_null(-1).to_numpy(), np.int64), encoded.dictionary

@@ -95,7 +95,7 @@ def keys_without_old_row(rules: MergeRules, column: ColumnOf) -> Array:
 
 def _old_rows(groups: Groups, column: ColumnOf, top_level: int | None) -> tuple[Array, Array]:
     """For each key, its row before (-1 if there is none), and whether the key has a newer row."""
-    levels = np.asarray(column(LEVEL.name).to_numpy(zero_copy_only=False), np.int64)[groups.order]
+    levels = np.asarray(column(LEVEL.name).to_numpy(), np.int64)[groups.order]
     is_old = levels > 0 if top_level is None else levels == top_level
     key = np.repeat(np.arange(len(groups.starts)), groups.sizes)
     old = np.full(len(groups.starts), -1)
@@ -104,4 +104,4 @@ def _old_rows(groups: Groups, column: ColumnOf, top_level: int | None) -> tuple[
 
 
 def _kinds(column: ColumnOf) -> Array:
-    return np.asarray(column(VALUE_KIND.name).to_numpy(zero_copy_only=False), np.int64)
+    return np.asarray(column(VALUE_KIND.name).to_numpy(), np.int64)

@@ -74,7 +74,7 @@ def group_rows(column: ColumnOf, rules: MergeRules) -> Groups:
         column: gives the key columns, the sequence fields, `_SEQUENCE_NUMBER`, `_VALUE_KIND` and (if the table has lookups)
             `_LEVEL`, oldest file first.
     """
-    kinds = np.asarray(column(VALUE_KIND.name).to_numpy(zero_copy_only=False))
+    kinds = np.asarray(column(VALUE_KIND.name).to_numpy())
     codes = key_codes([column(f.name) for f in rules.keys])
     rows = np.argsort(codes, kind="stable")  # fast where the rows are a few sorted files, one after the other
     is_first = np.ones(len(rows), bool)
@@ -119,7 +119,7 @@ def _without_ignored(rows: Array, is_first: Array, retracts: Array, merges_singl
 
 def _without_looked_up(rows: Array, is_first: Array, column: ColumnOf) -> tuple[Array, Array]:
     """Rows without those above level 0 that are part of a row in a lower level already, and which of them begin a key."""
-    levels = np.asarray(column(LEVEL.name).to_numpy(zero_copy_only=False), np.int64)[rows]
+    levels = np.asarray(column(LEVEL.name).to_numpy(), np.int64)[rows]
     known = np.where(levels > 0, levels, np.iinfo(np.int64).max)
     group = np.cumsum(is_first) - 1
     lowest = np.minimum.reduceat(known, np.flatnonzero(is_first))[group]

@@ -134,4 +134,4 @@ def _comparable(column: Any) -> Any:
 
 def _index_in(column: Any, values: Any) -> Array:
     found = pc.index_in(column, value_set=values)
-    return np.asarray(found.fill_null(NOT_FOUND).to_numpy(zero_copy_only=False), np.int64)
+    return np.asarray(found.fill_null(NOT_FOUND).to_numpy(), np.int64)

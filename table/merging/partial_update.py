@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ...core.errors import InvalidArgument, Unsupported
-from ...core.metadata.column_options import names_of, sequence_groups
+from ...core.metadata.column_options import in_two_groups, names_of, sequence_groups
 from ...core.metadata.functions import function_name
 from ...core.metadata.merge_rules import MergeRules
 from ...core.rows.types import Field
@@ -26,10 +26,20 @@ _NO_ROW = -1
 
 
 def needs(rules: MergeRules, fields: Sequence[Field], wanted: Sequence[str]) -> set[str]:
-    """The sequence columns of the groups of wanted columns, and those whose rows remove the whole row."""
-    removing = _removing(rules)
+    """The sequence columns of the groups of wanted columns, and those whose rows remove the whole row.
+
+    Raises:
+        Unsupported: a column is in several groups.
+    """
+    removing, groups = _removing(rules), sequence_groups(rules.texts)
+    if (twice := in_two_groups(groups)) is not None:
+        raise Unsupported(
+            f"column '{twice}' is in several sequence groups (options 'fields.<columns>.sequence-group'): what its rows are"
+            " merged to depends on the order in which Apache Paimon happens to take the groups",
+            next_step="let each column be in one group",
+        )
     needed = set()
-    for sequence, members in sequence_groups(rules.texts).items():
+    for sequence, members in groups.items():
         if {*sequence, *members} & {*wanted} or removing & {*sequence}:
             needed |= {*sequence}
     for field in fields:

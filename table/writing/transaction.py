@@ -247,9 +247,9 @@ class Transaction:
     def drop_partitions(self, partitions: Iterable[Mapping[str, Any] | str]) -> None:
         """Delete the rows of partitions."""
         codec = codec_of(self._schema)
-        specs = [codec.parse_spec(p) for p in arguments.listed(partitions, "partitions", "a list of partitions")]
         if not codec.fields:
             raise InvalidArgument("the table has no partitions", next_step="use truncate()")
+        specs = [codec.parse_spec(p) for p in arguments.listed(partitions, "partitions", "a list of partitions")]
         if not specs or not all(specs):
             raise InvalidArgument("drop_partitions needs at least one partition column per partition")
         self._begin("DELETE", self._timeline.latest())

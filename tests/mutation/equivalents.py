@@ -606,30 +606,6 @@ EQUIVALENTS: tuple[Equivalent, ...] = (
             ),
         )
     ),
-    *(
-        Equivalent(
-            f"table/merging/{file}.py",
-            function,
-            change,
-            "numbers without nulls lie in memory as NumPy takes them, so that nothing is copied either way",
-        )
-        for file, function, taken, places in (
-            ("codes", "_numbers", "array.to_numpy", ("", " (place 2)")),
-            ("codes", "_numbers", "array.view(number).to_numpy", (" (place 3)",)),
-            ("codes", "_dictionary", "array.fill_null(0).to_numpy", (" (place 2)",)),
-            ("codes", "_dictionary", "encoded.indices.fill_null(-1).to_numpy", (" (place 3)",)),
-            ("compared", "_old_rows", "column(LEVEL.name).to_numpy", ("",)),
-            ("compared", "_kinds", "column(VALUE_KIND.name).to_numpy", ("",)),
-            ("groups", "group_rows", "column(VALUE_KIND.name).to_numpy", ("",)),
-            ("groups", "_without_looked_up", "column(LEVEL.name).to_numpy", ("",)),
-            ("key_lookup", "_index_in", "found.fill_null(NOT_FOUND).to_numpy", ("",)),
-        )
-        for place in places
-        for change in (
-            f"{taken}(zero_copy_only=False) → without `zero_copy_only=False`{place if len(places) > 1 else ''}",
-            f"False → True{place}",
-        )
-    ),
     Equivalent(
         "table/writing/data_writer.py",
         "DataFileWriter._slices",

@@ -264,11 +264,12 @@ class Publishing(RunState):
 
     def _left_over(self, *, landed: bool) -> list[str]:
         """The files of attempts that were refused, as far as the commit made them itself; each is told once."""
-        rules, made = self.settler.key_rules, self.left.index_files
+        rules, made = self.settler.key_rules, self.left.made
         settled = self.attempt.settled if self.attempt is not None else None
-        needed = {file.key for file in settled.new_index_files} if landed and settled is not None else set()
+        files = (*settled.new_index_files, *settled.marks) if landed and settled is not None else ()
+        needed = {file.key for file in files}
         superseded = rules.superseded if landed else []  # else its caller knows them, and decides
-        rules.superseded, self.left.index_files = ([] if landed else rules.superseded), []
+        rules.superseded, self.left.made = ([] if landed else rules.superseded), []
         return [*superseded, *(key for key in made if key not in needed)]
 
     def remove_intents(self, effect: do.RemoveIntents) -> None:

@@ -80,12 +80,12 @@ class LeftBehind:
     """What attempts leave for what comes after them.
 
     Attributes:
-        index_files: the keys of the index files that they have made, each on its own base.
+        made: the keys of the index files and marks that they have made, each on its own base.
         ahead: the newest snapshot when this commit was found in one of another; its manifests were not read.
         replaced: snapshots that were known, each with the one that another writer has put in its place since.
     """
 
-    index_files: list[str] = field(default_factory=list)
+    made: list[str] = field(default_factory=list)
     ahead: Base | None = None
     replaced: list[tuple[Snapshot, Snapshot]] = field(default_factory=list)
 

@@ -105,10 +105,10 @@ class Uploading(RunState):
         beside = [*own, *(changelog.names if changelog is not None else ())]
         if index:
             new, beside = [*new, *index], [*beside, index[-1].name]
-            self.left.index_files += [file.key for file in index[:-1]]
         identities = self._carry_identities()
         beside += [file.name for file in identities]
-        new += self._settled().new_data
+        new += [*settled.new_data, *settled.marks]
+        self.left.made += [file.key for file in (*index[:-1], *settled.marks)]
         return [*new, *identities], ev.DeltaListWritten(delta.list.name, tuple(beside))
 
     def _carry_identities(self) -> list[MetadataFile]:

@@ -22,6 +22,7 @@ from lakelatch.coordinator.commit.request import (
     LayoutDecision,
     RepeatableRequest,
 )
+from lakelatch.coordinator.intents.carried import CARRIES_PROPERTY
 from lakelatch.coordinator.journal.lines import MemoryJournal
 from lakelatch.coordinator.protocol import events as ev
 from lakelatch.coordinator.surroundings import MACHINE
@@ -37,6 +38,7 @@ from lakelatch.core.errors import (
 )
 from lakelatch.core.metadata.data_file import ADD, DELETE, DataFile, ManifestEntry
 from lakelatch.core.metadata.schema import TableSchema, new_schema
+from lakelatch.core.metadata.snapshot import REPLACED
 from lakelatch.core.paths import TablePaths
 from lakelatch.core.rows.arrow import from_arrow_schema
 from lakelatch.core.rows.partition import PartitionCodec
@@ -235,6 +237,18 @@ def test_the_receipt_of_an_expired_snapshot_says_what_is_still_known() -> None:
     assert (found.snapshot_id, found.snapshot_uuid, found.kind) == (1, uuid, "APPEND")
     again = world.mine.commit(world.request("a1", identifier=3))
     assert (again.snapshot_id, again.replayed, again.kind) == (1, True, "APPEND")
+
+
+@pytest.mark.parametrize(("kind", "garbled"), [("APPEND", CARRIES_PROPERTY), ("OVERWRITE", REPLACED)])
+def test_that_a_commit_landed_is_said_even_where_its_snapshot_does_not_say_what_it_did(kind: str, garbled: str) -> None:
+    world = World()
+    about: dict[str, Any] = {} if kind == "APPEND" else {"target": lambda partition: True}
+    world.append("a1", kind=kind, identifier=3, **about)
+    landed = world.mine._timeline(world.store).snapshot(1)
+    world.inner.put("snapshot/snapshot-1", replace(landed, properties={**landed.properties, garbled: "["}).to_json())
+    found = world.committer().lookup("etl", 3)
+    assert found is not None and (found.snapshot_id, found.replayed, found.kind) == (1, True, kind)
+    assert (found.rows, found.partitions) == (None, None)
 
 
 def test_the_receipt_of_an_older_writers_snapshot_has_no_uuid() -> None:

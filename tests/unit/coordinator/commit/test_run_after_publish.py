@@ -190,7 +190,7 @@ def test_index_files_that_were_made_for_nothing_are_deleted_when_another_process
     run, _ = world.prepared()
     assert run.attempt is not None
     run.attempt = replace(run.attempt, settled=None)
-    run.left.index_files.append("index/index-u1-0")
+    run.left.made.append("index/index-u1-0")
     run.discard_superseded()
     assert world.inner.deleted == ["index/index-u1-0"]
 

@@ -5,11 +5,14 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
+from hooked_store import HookedStore
 
 import lakelatch as ll
+from lakelatch.backends.memory import MemoryStore
 from lakelatch.coordinator.commit.returning import Returning
 from lakelatch.coordinator.maintenance.expire import apply_expiry, plan_expiry
 from lakelatch.coordinator.maintenance.orphans import plan_orphans
@@ -88,6 +91,24 @@ def test_a_file_that_is_lowered_can_be_raised_again(back: Callable[[Table], None
     assert held(table) == {1: "b", 2: "a"}
     assert_sound(table)
     assert marks(table) == []
+
+
+@pytest.mark.parametrize("loses", [True, False])
+def test_marks_of_attempts_that_were_beaten_stay_only_if_the_commit_lands(loses: bool) -> None:
+    table = made()
+    store: Any = HookedStore(MemoryStore(table.url))
+    beaten = Table(store, table.schema, first_schema=table._first_schema)
+    other = ll.open_table(table.url)
+    store.before["snapshot/snapshot-3"] = lambda: other.truncate() if loses else other.compact_manifests()
+    if loses:
+        with pytest.raises(ll.LakelatchError, match="not committed"):
+            beaten.undo(2)
+        assert (held(table), marks(table)) == ({}, [])
+    else:
+        assert beaten.undo(2).attempts == 2
+        assert held(table) == {1: "a", 2: "a"}
+        assert len(marks(table)) == 1
+    assert table.verify("all", data=True) == []
 
 
 def test_commits_are_undone_to_the_first_one_through_a_compaction() -> None:

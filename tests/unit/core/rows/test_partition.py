@@ -170,6 +170,11 @@ def test_invalid_specs(spec: Any, message: str) -> None:
         TWO.parse_spec(spec)
 
 
+def test_a_table_without_partitions_says_so() -> None:
+    with pytest.raises(InvalidArgument, match="'dt' is not a partition column: the table has no partitions"):
+        codec().parse_spec({"dt": 1})
+
+
 def test_a_partition_of_points_in_time_needs_a_zone() -> None:
     """G7: Another hour's partition is never dropped. A number counts from an instant, as in the legacy directory name."""
     hours = codec(("h", "TIMESTAMP(3) WITH LOCAL TIME ZONE"))

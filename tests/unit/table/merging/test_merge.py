@@ -168,6 +168,31 @@ def test_a_sequence_group_is_taken_together() -> None:
     assert merged([*rows, (4, BEFORE, 1, 6, 7)], **removing) == [(1, 6, None)]
 
 
+@pytest.mark.parametrize("wanted", ["k", "a", "c"])
+@pytest.mark.parametrize("second", [{"fields__b__sequence_group": "c"}, {"fields__a,c__sequence_group": "d"}])
+def test_a_column_in_several_groups_is_refused_by_name(second: dict[str, str], wanted: str) -> None:
+    """Apache Paimon merges it by the group that its hash map gives last, or refuses the table."""
+    rules, fields, columns = section(
+        [(1, ADD, 1, 5, 50, 7, 7), (2, ADD, 1, 4, 40, 8, 8)], None, None, {**GROUPS, **second}
+    )
+    with pytest.raises(Unsupported, match="column '[ab]' is in several sequence groups") as refused:
+        columns_to_merge(rules, fields, [wanted])
+    assert refused.value.next_step
+    with pytest.raises(Unsupported, match="in several sequence groups"):
+        merge_section(rules, columns.__getitem__, fields, [wanted])
+
+
+@pytest.mark.parametrize(
+    ("wanted", "needed"), [("k", "k"), ("a", "ka"), ("b", "kab"), ("c", "kc"), ("d", "kcd"), ("e", "ke")]
+)
+@pytest.mark.parametrize("removing", ["", "a"])
+def test_only_the_sequence_columns_of_wanted_columns_are_read(wanted: str, needed: str, removing: str) -> None:
+    options = {**GROUPS, "fields__c__sequence_group": "d"}
+    options |= {"partial_update__remove_record_on_sequence_group": removing} if removing else {}
+    rules, fields, _ = section([(1, ADD, 1, 5, 50, 7, 7, 1)], None, None, options)
+    assert columns_to_merge(rules, fields, [wanted]) == {*needed, *removing}
+
+
 def test_a_group_of_two_sequence_columns_compares_both() -> None:
     options = {"merge_engine": "partial-update", "fields__a,b__sequence_group": "c"}
     rows = [(1, ADD, 1, 1, 2, 10), (2, ADD, 1, 1, 1, 20), (3, ADD, 1, 0, 9, 30), (4, ADD, 1, None, 9, 40)]

@@ -134,7 +134,7 @@ def test_partitions_to_drop_are_named(partitions: Any, told: str) -> None:
     assert values(table) == [] and table.snapshot().operation == "TRUNCATE"
 
 
-@pytest.mark.parametrize("partitions", [[], [{}]])
+@pytest.mark.parametrize("partitions", [[], [{}], ["p=1"], [{"v": 1}]])
 def test_a_table_without_partitions_has_none_to_drop(partitions: Any) -> None:
     with pytest.raises(InvalidArgument, match="the table has no partitions") as refused:
         made(partitioned=False).drop_partitions(partitions)
