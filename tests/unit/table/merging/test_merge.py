@@ -175,7 +175,7 @@ def test_a_column_in_several_groups_is_refused_by_name(second: dict[str, str], w
     rules, fields, columns = section(
         [(1, ADD, 1, 5, 50, 7, 7), (2, ADD, 1, 4, 40, 8, 8)], None, None, {**GROUPS, **second}
     )
-    with pytest.raises(Unsupported, match="column '[ab]' is in several sequence groups") as refused:
+    with pytest.raises(Unsupported, match=r"column '[ab]' is in several sequence groups") as refused:
         columns_to_merge(rules, fields, [wanted])
     assert refused.value.next_step
     with pytest.raises(Unsupported, match="in several sequence groups"):
