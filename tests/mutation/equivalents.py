@@ -558,10 +558,18 @@ EQUIVALENTS: tuple[Equivalent, ...] = (
                 "texts are ranked by Arrow: both ways give the same order",
             ),
             ("_text_words", "count > _MOST_WORDS → count <= _MOST_WORDS", "both ways give the same order"),
-            (
-                "_one_word",
-                "span == len(places) → span != len(places)",
-                "bytes are taken one by one, with the same result",
+            *(
+                ("_one_word", change, "bytes are taken one by one, with the same result")
+                for change in (
+                    "span == len(places) → span != len(places)",
+                    "if span == len(places) → if False",
+                    "last - first → last + first",
+                    "1 → 2 (place 2)",
+                )
+            ),
+            *(
+                ("_one_word", change, "with a span of a whole word nothing was found before that could be moved")
+                for change in ("if span < _WORD → if True", "span < _WORD → span <= _WORD")
             ),
         )
     ),
@@ -635,5 +643,56 @@ EQUIVALENTS: tuple[Equivalent, ...] = (
         "_same",
         "if before is None or after is None → if False",
         "NumPy finds nothing equal to nothing, and different from any rows",
+    ),
+    *(
+        Equivalent(
+            "table/merging/aggregates/nested.py",
+            "",
+            change,
+            "how many rows a list has without a limit: more than any list in memory",
+        )
+        for change in ("2 → 3", "31 → 32", "1 → 2", "1 → 0", "2 ** 31 - 1 → 2 ** 31 + 1")
+    ),
+    *(
+        Equivalent(
+            "table/merging/codes.py",
+            "_numbers",
+            change,
+            "dates or times are ranked by Arrow: both ways give the same order",
+        )
+        for change in (
+            *("32 → 33", "64 → 65", "(32, 64) → without `32`", "(32, 64) → without `64`"),
+            "if pa.types.is_temporal(kind) and kind.bit_width in (32, 64) → if False",
+        )
+    ),
+    Equivalent(
+        "table/compaction/key_lookup.py",
+        "KeyLookup.moved",
+        "False → True",
+        "of the merged rows only the changes are kept, and those are the same with and without rows that delete",
+    ),
+    Equivalent(
+        "table/compaction/curves.py",
+        "_scaled",
+        "0 → 1",
+        "the largest rank counts as one at least, also where it is zero",
+    ),
+    Equivalent(
+        "table/compaction/key_rewrite.py",
+        "KeyRewriter._lookup",
+        "self.reader(group, expired=True) → without `expired=True`",
+        "this reader names columns and makes rows of a changelog whole, and reads no file",
+    ),
+    Equivalent(
+        "table/compaction/run.py",
+        "_Run.commit",
+        "for u in request.uploads if u.key not in theirs → without the filter",
+        "the files of groups that are left are stored once more by the next attempt; the question only saves requests",
+    ),
+    Equivalent(
+        "table/writing/key_writer.py",
+        "KeyBuffer.__init__",
+        "True → False",
+        "the settings of the changelog's files are given, so that the writer does not make any by itself",
     ),
 )

@@ -9,7 +9,8 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from unit.table.compaction.test_compact_keys import created, levels, upsert, values
+from unit.table.compaction.test_compact import Interrupted
+from unit.table.compaction.test_compact_keys import created, data_keys, levels, upsert, values
 
 import lakelatch as ll
 from lakelatch.core.errors import CommitConflict
@@ -147,6 +148,33 @@ def test_what_a_failed_compaction_wrote_is_deleted(monkeypatch: pytest.MonkeyPat
     compaction = table.compact()
     assert len(compaction.given_up) == 1 and not compaction.receipts
     assert {info.key for info in table.store.list("")} == before
+
+
+def test_a_bucket_that_others_compacted_first_is_given_up_and_the_marks_of_the_others_land() -> None:
+    """All buckets were one commit; those that are left are committed with their own new index files, and nothing more stays."""
+    table = created(**VECTORS | LOOKUP)
+    for part in "abc":
+        upsert(table, part, OLD)
+    table.compact(full=True)
+    for part in "abc":
+        upsert(table, part, {7: 70})
+    assert isinstance(table.store, Interrupted)
+    other = Table(table.store, table.schema)
+    table.store.before_create = [lambda: other.compact("part = 'b'")]
+    done = table.compact()
+    assert len(done.receipts) == 1 and [group.partition for group in done.given_up] == ["part=b"]
+    assert values(table) == {(part, k): v for part in "abc" for k, v in (OLD | {7: 70}).items()}
+    assert (
+        vectors(table) == {e.file.file_name: 1 for e in table.entries() if e.file.level == 5}
+        and len(vectors(table)) == 3
+    )
+    snapshot = table.snapshot()
+    assert snapshot is not None
+    indexes = {entry.file.file_name for entry in table.timeline.index_entries(snapshot)}
+    assert {info.key.rpartition("/")[2] for info in table.store.list("index/")} == indexes
+    logs = [key for key in data_keys(table) if "changelog-" in key]
+    assert [sum(key.startswith(f"part={part}/") for key in logs) for part in "abc"] == [2, 2, 2]
+    assert table.verify("all", data=True) == []
 
 
 def test_the_index_file_that_was_read_is_named_when_it_is_replaced() -> None:

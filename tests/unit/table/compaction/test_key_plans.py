@@ -11,6 +11,7 @@ import pytest
 from unit.table.compaction.test_compact_keys import created, levels, upsert, values
 
 import lakelatch as ll
+from lakelatch.coordinator.commit.request import CommitRequest
 from lakelatch.coordinator.surroundings import MACHINE
 from lakelatch.core.errors import Unsupported
 from lakelatch.table.compaction import key_plan
@@ -168,6 +169,24 @@ def test_files_that_are_not_sorted_by_key_are_refused(text: str) -> None:
     with pytest.raises(Unsupported, match="pk-clustering-override"):
         planned(table)
     assert planned(created(pk_clustering_override="false")) == []
+
+
+@pytest.mark.parametrize("full", [True, False])
+def test_files_of_a_format_that_nobody_here_reads_are_refused_when_they_are_planned(full: bool) -> None:
+    """Before any of their bytes is read, and also where other buckets could be compacted."""
+    table = created(num_sorted_run__compaction_trigger="2")
+    for number in range(2):
+        upsert(table, "a", {1: number})
+    known = upsert(table, "b", {1: 1})
+    (entry,) = (e for e in table.entries() if e.file == known)
+    number = known.max_sequence_number + 1
+    numbers = {"min_sequence_number": number, "max_sequence_number": number}
+    foreign = entry._replace(file=known._replace(file_name="data-9.vortex", **numbers))
+    request = CommitRequest(kind="APPEND", entries=(foreign,), commit_user="by-hand")
+    table.committer.commit(request)
+    with pytest.raises(Unsupported, match=r"data-9\.vortex has format 'vortex'; lakelatch reads .*parquet"):
+        planned(table, full=full)
+    assert [group.partition_path for group in planned(table, where="part = 'a'", full=full)] == ["part=a"]
 
 
 def test_a_changelog_in_a_form_that_cannot_be_written_is_refused_before_anything_is_merged() -> None:

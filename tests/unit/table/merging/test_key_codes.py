@@ -83,3 +83,35 @@ def test_keys_that_differ_in_few_bytes_are_one_number_each() -> None:
     small = pa.array([1, 2, 200], pa.int64())
     assert key_codes([small, small]).dtype.kind == "u"
     assert key_codes([pa.array([0, 1 << 62, -1]), pa.array([0, 1, 1 << 40])]).dtype.kind == "S"
+
+
+@pytest.mark.parametrize(
+    ("texts", "kind"),
+    [
+        (["a", "bbbbbbbb"], "u"),
+        (["abcdefgh", "b", "ccc", "dddddd"], "u"),
+        ([PREFIX + "12345678", PREFIX + "9", PREFIX + "ab"], "u"),
+        (["a", "bbbbbbbbb"], "S"),
+        (["a\0", "bbbbbbbb", "c"], "S"),
+    ],
+)
+def test_short_texts_of_different_lengths_are_one_number_each(texts: list[str], kind: str) -> None:
+    """Their length is told by what fills them up, as long as no text has a zero of its own."""
+    rows = [(text,) for text in texts]
+    checked(rows * 2, [pa.string()])
+    assert key_codes([pa.array(texts)]).dtype.kind == kind
+
+
+def test_bytes_that_differ_at_any_places_are_one_number_in_the_order_of_keys() -> None:
+    """Every choice of up to eight places among those of two numbers, whether they lie side by side or not."""
+    rng = random.Random("places")
+    for _ in range(300):
+        places = sorted(rng.sample(range(16), rng.randint(1, 8)))
+        rows = [(0, 0)]
+        for _ in range(20):
+            number = sum(rng.randrange(256) << 8 * place for place in places)
+            high, low = number >> 64, number & (1 << 64) - 1
+            rows.append((high - (high >> 63 << 64), low - (low >> 63 << 64)))
+        checked(rows, [pa.int64(), pa.int64()])
+        codes = key_codes([pa.array([row[i] for row in rows], pa.int64()) for i in range(2)])
+        assert codes.dtype.kind == "u"

@@ -212,6 +212,35 @@ def test_a_function_for_all_columns_is_none_of_keys_and_sequences() -> None:
     assert merged([(1, ADD, 1, 5, 50), (2, ADD, 1, 4, 40), (3, ADD, 1, 6, 60)], **options) == [(1, 6, 150)]
 
 
+TWO_GROUPS = {**GROUPS, "fields__c__sequence_group": "d"}
+
+
+@pytest.mark.parametrize("function", ["sum", "max", "last_non_null_value"])
+@pytest.mark.parametrize("column", ["b", "d"])
+def test_of_several_groups_a_column_with_a_function_is_in_one(column: str, function: str) -> None:
+    """Whichever group it is: it counts the rows in that group's order, and the others take the newest value of theirs."""
+    rows = [
+        (1, ADD, 1, 5, 50, 5, 50),
+        (2, ADD, 1, 6, 40, 6, 40),
+        (3, ADD, 1, 4, 30, 4, 30),
+        (4, ADD, 1, 7, None, 7, None),
+    ]
+    found = merged(rows, **TWO_GROUPS, **{f"fields__{column}__aggregate_function": function})
+    value = {"sum": 120, "max": 50, "last_non_null_value": 40}[function]
+    assert found == [(1, 7, *((value, 7, None) if column == "b" else (None, 7, value)))]
+
+
+def test_a_column_with_a_function_that_is_in_no_group_is_refused_by_name() -> None:
+    options = TWO_GROUPS | {"fields__e__aggregate_function": "sum"}
+    rules, fields, columns = section([(1, ADD, 1, 5, 50, 5, 50, 1), (2, ADD, 1, 6, 4, 6, 4, 2)], None, None, options)
+    with pytest.raises(Unsupported, match=r"column 'e' .* has function 'sum' .* but no sequence group") as refused:
+        columns_to_merge(rules, fields, ["e"])
+    assert refused.value.next_step == "set option 'fields.<sequence column>.sequence-group' = e"
+    with pytest.raises(Unsupported, match="no sequence group"):
+        merge_section(rules, columns.__getitem__, fields, ["k", "e"])
+    assert columns_to_merge(rules, fields, ["d"]) == {"k", "c", "d"}, "the others can be read"
+
+
 # --------------------------------------------------------------------------------------------------------- aggregation
 
 

@@ -8,6 +8,7 @@ from itertools import count
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from lakelatch.backends.memory import MemoryStore
@@ -90,6 +91,43 @@ def test_no_more_than_a_row_group_is_held(monkeypatch: pytest.MonkeyPatch) -> No
     writer.finish()
     (file,) = writer.files
     assert (file.row_count, writer.held_bytes) == (110_000, 0)
+
+
+@pytest.mark.parametrize(("rows", "parts"), [(6002, 3), (6001, 3), (6000, 3), (9003, 4), (8004, 4), (4001, 2)])
+def test_a_large_batch_makes_as_few_row_groups_as_can_hold_it(
+    rows: int, parts: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And they are of about equal size, not several full ones and a rest."""
+    most = -(-rows // parts)
+    monkeypatch.setattr(data_writer, "ROW_GROUP_BYTES", most * 8)
+    columns = pa.schema([("a", pa.int64())])
+    writer = writer_of(schema_of(columns))
+    writer.write(pa.record_batch({"a": range(rows)}, columns))
+    writer.finish()
+    ((data,),) = [[*stored(writer).values()]]
+    footer = pq.read_metadata(pa.BufferReader(data))
+    groups = [footer.row_group(i).num_rows for i in range(footer.num_row_groups)]
+    assert len(groups) == parts and max(groups) == most and min(groups) > most - parts
+    assert pq.read_table(pa.BufferReader(data))["a"].to_pylist() == [*range(rows)]
+
+
+def test_a_file_that_has_grown_to_just_the_target_size_is_closed() -> None:
+    one = batch(0, 1000)
+
+    def first_files(**options: str) -> tuple[list[DataFile], int]:
+        """The files that are closed when rows that are one row group were written, and the size of all."""
+        writer = writer_of(schema_of(file__format="csv", file__compression="none", **options))  # which has no footer
+        writer.write(one)
+        writer.flush()
+        closed = [*writer.files]
+        writer.finish()
+        (file,) = writer.files
+        return closed, file.file_size
+
+    _, size = first_files()
+    for target, is_closed in ((size - 1, True), (size, True), (size + 1, False)):
+        closed, written = first_files(target_file_size=f"{target} b")
+        assert written == size and len(closed) == is_closed, target
 
 
 def test_a_file_that_holds_some_columns_names_them() -> None:

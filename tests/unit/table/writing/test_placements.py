@@ -282,6 +282,25 @@ def test_postponed_rows_in_the_buckets_that_a_partition_has() -> None:
     assert placement.total_buckets(partition(2)) == 2
 
 
+def test_a_job_puts_all_rows_of_a_partition_into_one_number_of_buckets() -> None:
+    """Also if others settle the partition meanwhile with another number, or give it its first buckets."""
+    schema = schema_of("p", "k", bucket="-2", postpone__default_bucket_num="3")
+    counts: dict[bytes, int | None] = {partition(2): 2}
+    asked: list[bytes] = []
+
+    def count_of(of: bytes) -> int | None:
+        asked.append(of)
+        return counts.get(of)
+
+    placement = SettledBuckets(schema, count_of)
+    rows = batch_of([("+I", p, k, 0) for p in (1, 2) for k in range(40)])
+    first = placed(placement, rows)
+    counts |= {partition(1): 7, partition(2): 5}
+    assert placed(placement, rows) == first
+    assert [placement.total_buckets(partition(p)) for p in (1, 2)] == [3, 2]
+    assert sorted(asked) == [partition(1), partition(2)], "the number was looked for twice"
+
+
 def test_files_that_are_set_aside() -> None:
     """Avro without statistics; a table that Avro cannot hold keeps its format. Names cannot be taken apart wrongly."""
     changed = postponed_schema(schema_of("p", "k", bucket="-2"))

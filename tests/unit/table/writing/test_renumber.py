@@ -12,7 +12,7 @@ from changes import Raced
 import lakelatch as ll
 from lakelatch.coordinator.commit.request import CommitRequest
 from lakelatch.core.errors import InvalidArgument, StoreUnavailable, TableCorrupt
-from lakelatch.core.metadata.data_file import SOURCE_COMPACT
+from lakelatch.core.metadata.data_file import SOURCE_APPEND, SOURCE_COMPACT
 from lakelatch.table.table import Table
 from lakelatch.table.writing import sink
 from lakelatch.table.writing.beginning import Beginning
@@ -128,6 +128,27 @@ def test_what_was_written_again_is_taken_back_if_the_commit_fails(
     assert len(made_again) == 1
     after = {i.key for i in table.store.list("") if "bucket-" in i.key}
     assert len(before) == 2 and len(after) == 1 and after < before
+
+
+@pytest.mark.parametrize("upgrade", [True, False])
+def test_an_overwrite_beside_new_rows_stays_in_its_level(monkeypatch: pytest.MonkeyPatch, upgrade: bool) -> None:
+    """Its rows are older than those that another job adds meanwhile, and the files of the highest level have its form."""
+    table = made(bucket="1", file__format__per__level="5:orc", overwrite_upgrade=str(upgrade).lower())
+    monkeypatch.setattr(Beginning, "now", lambda: Beginning(1_700_000_000_000, 0.5))
+    table.append(rows("base", (1, 0), (1, 1), (2, 0)))
+    monkeypatch.setattr(Beginning, "now", lambda: Beginning(1_800_000_000_000, 0.5))
+    assert isinstance(table.store, Raced)
+    other = Table(table.store, table.schema)
+    table.store.first = [lambda: other.append(rows("theirs", (1, 1), (1, 2)))]
+    table.overwrite(rows("ours", (1, 1), (1, 3)), partition={"p": 1})
+    assert held(table) == {(2, 0): "base", (1, 1): "theirs", (1, 2): "theirs", (1, 3): "ours"}
+    found = sorted(
+        (e.file.level, e.file.file_name.rpartition(".")[2], e.file.file_source)
+        for e in Table(table.store, table.schema).entries()
+    )
+    ours = (5, "orc") if upgrade else (0, "parquet")
+    assert found == sorted([(*ours, SOURCE_APPEND), *[(0, "parquet", SOURCE_APPEND)] * 2])
+    assert table.verify(data=True) == []
 
 
 def _heard(calls: list[Any], method: Any) -> Any:
