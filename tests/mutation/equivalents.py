@@ -695,4 +695,16 @@ EQUIVALENTS: tuple[Equivalent, ...] = (
         "True → False",
         "the settings of the changelog's files are given, so that the writer does not make any by itself",
     ),
+    Equivalent(
+        "table/merging/aggregates/nested.py",
+        "NestedPartialUpdate.joined",
+        "0 → 1",
+        "how many keys a map held that gets none, so that nothing in it has an order",
+    ),
+    Equivalent(
+        "table/writing/data_writer.py",
+        "DataFileWriter._slices",
+        "if rows >= batch.num_rows → if False",
+        "a batch that fits is taken as the one slice that holds all of it",
+    ),
 )

@@ -5,17 +5,19 @@ from __future__ import annotations
 import time
 from hashlib import sha256
 from itertools import count
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from lakelatch.backends.local import LocalStore
 from lakelatch.backends.memory import MemoryStore
 from lakelatch.core.metadata.data_file import SOURCE_APPEND, DataFile
 from lakelatch.core.metadata.schema import TableSchema, new_schema
 from lakelatch.core.rows.arrow import from_arrow_schema
-from lakelatch.table.writing import data_writer
+from lakelatch.table.writing import data_writer, sink
 from lakelatch.table.writing.data_writer import DataFileWriter, FileSettings
 
 _names = count()
@@ -196,6 +198,27 @@ def test_a_file_that_is_given_up_is_not_stored(rows: int) -> None:
     writer.flush()
     writer.abort()
     assert stored(writer) == {} and writer.files == []
+
+
+@pytest.mark.parametrize("file_format", ["parquet", "csv"])
+def test_a_file_that_is_given_up_leaves_nothing_in_its_folder(
+    file_format: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also if a part of it was written there already. Files that were complete before stay."""
+    monkeypatch.setattr(sink, "SPILL_BYTES", 1000)
+    options = {"file__format": file_format, "file__compression": "none", "target_file_size": "20 kb"}
+    settings = FileSettings.of(schema_of(**options))
+    writer = DataFileWriter(LocalStore(tmp_path.as_uri()), settings, "bucket-0/", "data-x", travelling=False)
+    while not writer.files:
+        writer.write(batch(0, 100))
+    whole = [file.file_name for file in writer.files]
+    writer.write(batch(0, 100))
+    writer.flush()
+    on_disk = {path.name for path in tmp_path.rglob("*") if path.is_file()}
+    assert on_disk > {*whole}, "a part of the next file"
+    writer.abort()
+    assert {path.name for path in tmp_path.rglob("*") if path.is_file()} == {*whole}
+    assert [file.file_name for file in writer.files] == whole
 
 
 @pytest.mark.parametrize(("key", "size"), [(None, 256 << 20), (["a"], 128 << 20)])

@@ -117,3 +117,14 @@ def test_rows_that_were_computed_from_a_snapshot_replace_what_it_had() -> None:
     assert state(table) == [3, 4, 9, 50, 60], "what was added meanwhile is kept"
     with pytest.raises(CommitConflict, match="snapshot 99, from which the rows were computed, does not exist any more"):
         table.overwrite(rows((2, "a", 9)), partition={"p": 2}, read_snapshot=99)
+
+
+@pytest.mark.parametrize("options", [{}, {"bucket": "2", "bucket-key": "v"}], ids=["no buckets", "buckets"])
+def test_files_of_an_overwrite_have_no_level_where_there_is_no_key(options: dict[str, str]) -> None:
+    """Levels are those of sorted files; for Apache Paimon such a file would be one that a compaction of keys has made."""
+    table = ll.create_table(f"memory://overwrites/{next(_names)}", SCHEMA, partition_by=["p"], options=options)
+    table.append(rows((1, "a", 1), (2, "b", 2)))
+    table.overwrite(rows((1, "c", 5), (1, "d", 6)), partition={"p": 1})
+    table.overwrite(rows((2, "e", 7)), dynamic=True)
+    assert state(table) == [5, 6, 7]
+    assert {entry.file.level for entry in ll.open_table(table.url).entries()} == {0}
