@@ -707,4 +707,10 @@ EQUIVALENTS: tuple[Equivalent, ...] = (
         "if rows >= batch.num_rows → if False",
         "a batch that fits is taken as the one slice that holds all of it",
     ),
+    Equivalent(
+        "table/compaction/older_rows.py",
+        "OlderRows.read",
+        "first < last → first <= last",
+        "a batch without a row that was found would add a part without rows",
+    ),
 )
