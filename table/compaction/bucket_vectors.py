@@ -2,9 +2,8 @@
 
 Owns: `BucketVectors`. Must not know: which rows are marked, which files are rewritten, commits.
 Source: format/lookup-compaction §3; format/deletion-vectors §1, §2; H12.
-
-Invariants: One index file holds all vectors of the bucket. The file that was read is named by a DELETE when it is replaced, so
-that a concurrent change of it is a conflict. A vector that does not change is copied byte for byte.
+Invariants: One index file holds all vectors of the bucket. When it is replaced, a DELETE names the file that was read, so that a
+concurrent change of it is a conflict. A vector that does not change is copied byte for byte.
 """
 
 from __future__ import annotations
@@ -32,14 +31,9 @@ from ..formats.external import located
 
 
 class BucketVectors:
-    """The vectors of one bucket.
+    """The vectors of one bucket, from the live index files `index` of the bucket or of the whole table.
 
-    Args:
-        store: the table's store.
-        keys: the keys of the table's files.
-        index: the live index files of the bucket, or of the whole table.
-        rows: the number of rows of each data file of the bucket, by name.
-        is_wide: new vectors are of 64 bits.
+    `rows` is the number of rows of each data file of the bucket. New vectors have 64 bits if `is_wide`.
     """
 
     def __init__(
@@ -64,11 +58,7 @@ class BucketVectors:
         self._is_changed = False
 
     def deleted(self, name: str) -> Any:
-        """The positions of a data file's deleted rows, as an ascending NumPy array; None if it has none.
-
-        Raises:
-            TableCorrupt: the index file is missing, or the vector is damaged.
-        """
+        """The positions of a data file's deleted rows, as an ascending NumPy array; None if it has none."""
         if name not in self._stored and name not in self._positions:
             return None
         if name not in self._positions:
@@ -79,11 +69,7 @@ class BucketVectors:
         return self._positions[name]
 
     def mark(self, name: str, positions: Any) -> None:
-        """Mark rows of a data file as deleted.
-
-        Args:
-            positions: a NumPy array.
-        """
+        """Mark the rows at some positions (a NumPy array) of a data file as deleted."""
         old = self.deleted(name)
         new = np.unique(positions if old is None else np.concatenate((old, positions)))
         if old is None or len(new) > len(old):
@@ -100,11 +86,7 @@ class BucketVectors:
                 self._is_changed = True
 
     def changes(self, name: str) -> tuple[tuple[IndexEntry, ...], tuple[PendingUpload, ...]]:
-        """The index entries that replace the bucket's index file, and the new file. Nothing if no vector has changed.
-
-        Args:
-            name: the name of the new file.
-        """
+        """The index entries that replace the bucket's index file, and the new file. Nothing if no vector has changed."""
         if not self._is_changed:
             return (), ()
         vectors = {file: self._encoded(file) for file in sorted({*self._stored, *self._positions})}

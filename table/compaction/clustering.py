@@ -2,9 +2,8 @@
 
 Owns: `plan_clustering`, `SortingRewriter`, `Clustering`, and how many files a filter opens. Must not know: orders (`curves`),
 commits (`run`). Source: format/data-files §6; decision 60.
-
-Invariants: Rows that are added meanwhile stay, because only the files of the plan are replaced. Files that were sorted once are
-left alone, unless all files are asked for. The rows stay the same, and so do their row ids.
+Invariants: Only the files of the plan are replaced, so that rows that are added meanwhile stay. Files that were sorted once are
+left alone, unless all files are asked for. The rows and their row ids stay the same.
 """
 
 from __future__ import annotations
@@ -69,12 +68,7 @@ class Clustering(ShownAsText):
 
 @dataclass(frozen=True)
 class SortingRewriter(Rewriter):
-    """Rewrites groups of files with their rows in another order.
-
-    Attributes:
-        by: the columns.
-        curve: the order.
-    """
+    """Rewrites groups of files with their rows in another order: by the columns `by`, along `curve`."""
 
     by: tuple[str, ...] = ()
     curve: Curve = "order"
@@ -139,7 +133,6 @@ def plan_clustering(
 
 
 def _groups(splits: Sequence[Split], full: bool) -> Iterable[Split]:
-    """The files of a partition that are sorted together."""
     places = [(split, i) for split in splits for i in range(len(split.files)) if full or not split.files[i].level]
     group: list[tuple[Split, int]] = []
     for place in places:

@@ -1,8 +1,8 @@
 """Orders in which rows that are close in several columns are close in the file: columns in turn, Z-order, Hilbert's curve.
 
 Owns: `row_order`. Must not know: files, what is sorted. Source: decision 60.
-Invariants: rows that are equal in all columns are adjacent in every order. The order depends on the ranks of the values alone, so
-that every type that can be sorted will do, and a column with a few huge values is spread like any other. Nulls come last.
+Invariants: Rows that are equal in all columns are adjacent in every order. Only the ranks of the values count, so that every type
+that can be sorted will do, and a column with a few huge values is spread like any other. Nulls come last.
 """
 
 from __future__ import annotations
@@ -22,13 +22,7 @@ MOST_COLUMNS = _BITS = 62
 
 
 def row_order(rows: pa.RecordBatch, columns: Sequence[str], curve: Curve) -> Any:
-    """The places of the rows in their new order, as a NumPy array.
-
-    Args:
-        columns: those that count, the most important first; that matters for `order` only.
-
-    Raises:
-        InvalidArgument: a column cannot be sorted.
+    """The places of the rows in their new order, as a NumPy array. The first column is the most important one in `order` only.
 
     >>> rows = pa.record_batch({"a": [1, 0, 1, 0], "b": [1, 1, 0, 0]})
     >>> [row_order(rows, ["a", "b"], curve).tolist() for curve in CURVES]
@@ -48,7 +42,6 @@ def row_order(rows: pa.RecordBatch, columns: Sequence[str], curve: Curve) -> Any
 
 
 def _ranks(column: pa.Array) -> Any:
-    """The rank of each value; equal values have one rank."""
     ranks = pc.rank(column, tiebreaker="dense")
     return ranks.to_numpy().astype(np.int64) - 1
 

@@ -1,8 +1,7 @@
 """Compact the buckets that a write has touched, after its commit, unless option `write-only` is set.
 
-Owns: `compact_written`, `compact_buckets`, `show_restored`. Must not know: how rows were written. Source: format/primary-keys §7;
-decision 41.
-
+Owns: `compact_written`, `compact_buckets`, `show_restored`. Must not know: how rows were written.
+Source: format/primary-keys §7; decision 41.
 Invariants: The write is committed before this begins, and nothing that happens here can fail it. The compaction is a snapshot of
 its own. Buckets that nobody wrote to are left alone. If nothing is due, nothing is read that the commit has not read. Of many
 writers that commit at the same time, one compacts what can wait.
@@ -41,11 +40,9 @@ def compact_written(
     buckets: Collection[PartitionBucket],
     rewritten: Callable[[AnyRewriter], Rewrite] = rewritten_here,
 ) -> None:
-    """Compact what is due in some buckets. Gives up quietly if other commits change them first; raises nothing.
+    """Compact what is due in the buckets that the committer's newest commit has written into.
 
-    Args:
-        buckets: those that the newest commit of this committer has written files into.
-        rewritten: makes the function that rewrites files; in this process by default.
+    Gives up quietly if other commits change them first, and raises nothing. `rewritten` makes the function that rewrites files.
     """
     schema = committer.schema
     touched = {bucket for bucket in buckets if bucket[1] != POSTPONED}
@@ -75,11 +72,7 @@ def compact_written(
 
 
 def show_restored(table: OpenTable, schema: TableSchema, restored: Iterable[ManifestEntry]) -> None:
-    """Compact the buckets to whose level 0 a rollback or an undo has brought files back, in a table whose readers do not see it.
-
-    Args:
-        schema: the table's newest.
-    """
+    """Compact the buckets to whose level 0 a rollback or an undo has brought files back, if readers do not see that level."""
     rules = merge_rules(schema)
     if rules is not None and rules.hides_level_0:
         buckets = {(e.partition, e.bucket) for e in restored if e.file.level == 0}

@@ -2,7 +2,6 @@
 
 Owns: `KeyLookup`. Must not know: which files are compacted, how rows are read for it, commits.
 Source: format/lookup-compaction §1, §2, §3.
-
 Invariants: A key of level 0 that is also in a file above the output has its older row marked, if the table has deletion vectors.
 Changelog files hold exactly the changes of the keys that were merged or moved. What a failed compaction wrote can be deleted.
 """
@@ -41,10 +40,8 @@ class KeyLookup:
     """The lookups of one compaction.
 
     Attributes:
-        fields: all columns of the table.
         wanted: the columns of the rows that are merged, without partition columns.
         output_level, top_level: the level of the new files, and the bucket's last one.
-        older: finds older rows in the files above the output.
         vectors: the bucket's deletion vectors; None if the table has none.
         changelog: where the changes are written; None if the table has no changelog of compactions.
         whole: makes rows of a changelog whole, with their partition columns.
@@ -116,7 +113,6 @@ class KeyLookup:
         return rules.of_lookups, self._and(column, [(rows.file.level, *self.older.read(rows)) for rows in found])
 
     def _without(self, column: ColumnOf, keys: Sequence[Any]) -> ColumnOf:
-        """The rows of other keys."""
         if not len(keys[0]):
             return column
         places: Array = KeySet(keys).places([column(f.name) for f in self.rules.merge.keys])
@@ -124,7 +120,6 @@ class KeyLookup:
         return lambda name: column(name).filter(kept)
 
     def _and(self, column: ColumnOf, older: Sequence[tuple[int, int, dict[str, Any]]]) -> ColumnOf:
-        """The older rows, and then the others."""
         if not older:
             return column
 
@@ -147,12 +142,6 @@ def lookup_of(
     group: BucketCompaction,
     changelog: KeyFileWriter | None,
 ) -> KeyLookup:
-    """The lookups of the compaction of one bucket.
-
-    Args:
-        reader: reads the files of the bucket.
-        file_schemas: the schemas that the files of the bucket name, by id.
-    """
     above = group.above or replace(group, files=(), keys=(), deletions=())
     vectors = None
     if rules.merge.has_vectors:

@@ -1,10 +1,8 @@
 """Choose the sorted runs of a table with a primary key that are compacted together.
 
 Owns: `BucketCompaction`, `live_files`, `bucket_compactions`. Must not know: how files are rewritten or committed.
-Source: format/primary-keys §7.
-
-Invariants: The files of a compaction are the newest runs of one (partition, bucket). Planning reads only metadata. Postponed rows
-(bucket -2) are no runs; they are put into real buckets first.
+Source: format/primary-keys §7. Invariants: The files of a compaction are the newest runs of one (partition, bucket). Planning
+reads only metadata. Postponed rows (bucket -2) are no runs; they are put into real buckets first.
 """
 
 from __future__ import annotations
@@ -40,10 +38,9 @@ from ..writing.key_files import KeyFileSettings
 
 @dataclass(frozen=True)
 class BucketCompaction(Split):
-    """The files of one (partition, bucket) that are compacted together.
+    """The files of one (partition, bucket) that are compacted together, into `output_level`.
 
     Attributes:
-        output_level: the level of the files that replace them.
         last_level: the last level of the bucket.
         drops_deletes: rows that delete are left out.
         one_by_one: each file is rewritten by itself.
@@ -62,11 +59,7 @@ class BucketCompaction(Split):
 
 
 def check_key_compactable(schema: TableSchema) -> MergeRules:
-    """The rules of a table with a primary key; refuses tables whose files cannot be merged or written.
-
-    Raises:
-        Unsupported: names the feature and the option.
-    """
+    """The rules of a table with a primary key; refuses tables whose files cannot be merged or written."""
     rules = merge_rules(schema)
     assert rules is not None
     columns_to_merge(rules, schema.fields, [f.name for f in schema.fields])
@@ -104,16 +97,7 @@ def bucket_compactions(
     *,
     full: bool,
 ) -> list[BucketCompaction]:
-    """What is due in each bucket.
-
-    Args:
-        entries: all live files of the buckets.
-        full: merge all runs into the last level, even if nothing is due.
-
-    Raises:
-        TableCorrupt: a key of a file is damaged.
-        Unsupported: the table, or a file, cannot be merged or written.
-    """
+    """What is due in each bucket, whose live files are `entries`. With `full`, all runs are merged even if nothing is due."""
     rules, index = check_key_compactable(schema), tuple(index)
     check_files_readable(schema, entries)
 
@@ -152,7 +136,6 @@ def above_of(group: Split) -> Split | None:
 
 
 def _with_lookups(group: BucketCompaction, bucket: Split, index: Iterable[IndexEntry]) -> BucketCompaction:
-    """A compaction with what it needs to look up older rows."""
     wanted = [i for i, file in enumerate(bucket.files) if file.level > group.output_level]
     above = replace(
         bucket,

@@ -2,7 +2,6 @@
 
 Owns: `KeyRewriter`, which is pickled to executors: which files are merged, and which only move to another level.
 Must not know: how files are chosen, commits. Source: format/primary-keys §7.
-
 Invariants: The new files have exactly the rows that a read sees in the old ones. Rows that delete stay, unless the plan drops
 them. Files of one level have no key in common. A rewrite that fails deletes its files, or names those it could not delete.
 """
@@ -45,13 +44,7 @@ Section = tuple[DataFile, ...]
 
 @dataclass(frozen=True)
 class KeyRewriter:
-    """Compacts buckets.
-
-    Attributes:
-        schema: the schema with which rows are read and written.
-        file_schemas: the schemas that the files name.
-        target_bytes: a file is closed when it has grown to this size.
-    """
+    """Compacts buckets. Rows are read and written with `schema`; a file is closed when it has grown to `target_bytes`."""
 
     store: Store
     schema: TableSchema
@@ -68,11 +61,7 @@ class KeyRewriter:
         }
 
     def reader(self, group: BucketCompaction, *, expired: bool = False) -> KeyRowReader:
-        """Reads the files of a bucket.
-
-        Args:
-            expired: rows that have expired are read, too.
-        """
+        """Reads the files of a bucket; with `expired` also rows that have expired."""
         expiry = None if expired else record_expiry(self.schema)
         return KeyRowReader(self.schema, self.rules, self._schemas(group), expiry)
 
@@ -84,16 +73,10 @@ class KeyRewriter:
         )
 
     def rewrite(self, group: Split, name: str) -> CommitMessage:
-        """Merge the files of a bucket into files of its output level.
+        """Merge the files of a `BucketCompaction` into files of its output level.
 
-        Args:
-            group: a `BucketCompaction`.
-            name: a unique name, which follows the table's prefix in the names of the new files.
-
-        Raises:
-            TableCorrupt: a file is damaged, or its rows do not agree with its manifest.
-            Unsupported: a column has become NOT NULL, but rows have nulls in it.
-            StoreUnavailable: the store failed.
+        The names of the new files are the table's prefix and `name`, which must be unique. Raises `Unsupported` if a column has
+        become NOT NULL, but rows have nulls in it.
         """
         assert isinstance(group, BucketCompaction) and group.bucket != POSTPONED
         work = _Work(self, group, self._writer(group, name), self._lookup(group, name))
@@ -150,7 +133,6 @@ class _Work:
     """One bucket, section by section in the order of keys.
 
     Attributes:
-        lookup: what is looked up and recorded besides; None if rows are only merged.
         waiting: sections that are written into one row of files.
         before: the files that are replaced.
         moved: files that get another level, and are not rewritten.
@@ -171,7 +153,6 @@ class _Work:
         return [self.writer] if changelog is None else [self.writer, changelog]
 
     def vectors(self, name: str) -> tuple[tuple[IndexEntry, ...], tuple[PendingUpload, ...]]:
-        """The change of the bucket's deletion vectors, and the new index file under a name."""
         vectors = None if self.lookup is None else self.lookup.vectors
         return ((), ()) if vectors is None else vectors.changes(name)
 
@@ -220,11 +201,7 @@ class _Work:
             self.moved.append(file._replace(level=group.output_level))
 
     def _write(self, sections: Sequence[Section], drop_deletes: bool | None = None) -> None:
-        """Merge sections into new files, which begin with the first and end with the last.
-
-        Args:
-            drop_deletes: leave out rows that delete; by default what the plan says.
-        """
+        """Merge sections into new files, which begin with the first and end with the last. `drop_deletes` overrules the plan."""
         drops = self.group.drops_deletes if drop_deletes is None else drop_deletes
         for section in sections:
             for batch in self._merged(section, drops):
@@ -243,7 +220,6 @@ class _Work:
         return reader.batches(store, self.group, indices, drop_deletes=drop_deletes, memory=self._memory, merge=merge)
 
     def _look_up(self, file: DataFile) -> None:
-        """Look up the older rows of a file that is not rewritten."""
         if self.lookup is not None:
             reader = self.rewriter.reader(self.group)
             for window in reader.windows(self.rewriter.store, self.group, self._indices((file,)), memory=self._memory):

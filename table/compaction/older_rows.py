@@ -1,7 +1,6 @@
 """Find the older rows of some keys in the files of higher levels.
 
 Owns: `OlderRows`. Must not know: what the rows are needed for, how rows are merged. Source: format/lookup-compaction §1.
-
 Invariants: Of several rows of a key, the one in the lowest level is found. Rows that are marked as deleted are not there. Only
 files whose keys overlap are opened, and values are read only for rows that were found. Memory holds the keys that are looked for,
 a batch of a file's keys, and the rows that were found.
@@ -42,13 +41,7 @@ _SKIPPED_BY = frozenset((*INTEGER_ROOTS, *STRING_ROOTS, "DATE"))
 
 @dataclass(frozen=True)
 class FoundRows:
-    """Older rows in one file.
-
-    Attributes:
-        file: the file.
-        keys: for each row, the position of its key among those that were looked for.
-        positions: the rows' positions in the file, ascending.
-    """
+    """Older rows in one file: their ascending positions, and for each the place of its key among those that were looked for."""
 
     file: DataFile
     keys: Array
@@ -56,14 +49,9 @@ class FoundRows:
 
 
 class OlderRows:
-    """Looks for rows in the files of one bucket above a level.
+    """Looks for rows in the files of one bucket whose level is higher than `above`.
 
-    Args:
-        schema: the schema with which rows are read.
-        file_schemas: the schemas that the files name, by id.
-        bucket: all files of the bucket.
-        above: only files of higher levels are looked at.
-        deleted: the positions of the deleted rows of a file, by its name; None if it has none.
+    `deleted` gives the positions of the deleted rows of a file, by its name; None if it has none.
     """
 
     def __init__(
@@ -90,14 +78,7 @@ class OlderRows:
         self._values = RunReader((ROW_SEQUENCE, VALUE_KIND, *values), file_schemas, schema.options)
 
     def find(self, columns: Sequence[Any]) -> list[FoundRows]:
-        """The older rows of some keys, by file.
-
-        Args:
-            columns: the key columns. No key is there twice.
-
-        Raises:
-            TableCorrupt: a file is missing or damaged.
-        """
+        """The older rows of some keys, by file. `columns` are the key columns; no key is there twice."""
         if not self._files or not len(columns[0]):
             return []
         low, high, predicate = self._range(columns)

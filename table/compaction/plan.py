@@ -109,7 +109,6 @@ class CompactionPlan(ShownAsText):
 
 
 def group_to_dict(group: Split) -> dict[str, Any]:
-    """A group as plain values, with stable keys."""
     told = group.to_dict()
     shown = {key: told[key] for key in ("partition", "bucket", "files", "row_count", "size", "deletion_vectors")}
     if isinstance(group, BucketCompaction):
@@ -125,20 +124,7 @@ def plan_compaction(
     min_files: int | None = None,
     full: bool = False,
 ) -> CompactionPlan:
-    """Choose the files to rewrite.
-
-    Args:
-        schema: the newest schema, with which files are rewritten.
-        where: a predicate on partition columns that chooses the partitions.
-        target_size: the size of new files, in bytes or as text (`128 mb`); option `target-file-size`.
-        min_files: rewrite small files that do not fill a new file only if there are this many; option
-            `compaction.min.file-num`.
-        full: rewrite small files however few there are; in a table with a primary key, merge all files of each bucket.
-
-    Raises:
-        Unsupported: lakelatch cannot write or merge the table, or it has data evolution.
-        InvalidArgument: an argument is not valid.
-    """
+    """Choose the files to rewrite. Arguments and errors are those of `Table.compact`; `schema` is the newest one."""
     if schema.primary_keys:
         return _plan_keyed(timeline, schema, where, target_bytes_of(schema, target_size), min_files, full)
     check_compactable(schema)
@@ -183,11 +169,7 @@ def _plan_keyed(
 
 
 def chosen_partitions(where: Predicate | str | None, schema: TableSchema) -> Predicate | None:
-    """A bound predicate on partition columns, of a predicate or its text; None for all partitions.
-
-    Raises:
-        InvalidArgument: it does not fit the columns, or chooses rows.
-    """
+    """The bound predicate on partition columns, or None for all partitions. Refuses a predicate that chooses rows."""
     bound = condition_of(where, schema.fields)
     if bound is None:
         return None
@@ -197,11 +179,7 @@ def chosen_partitions(where: Predicate | str | None, schema: TableSchema) -> Pre
 
 
 def of_partitions(partitions: Sequence[Mapping[str, Any] | str], schema: TableSchema) -> Predicate:
-    """A predicate that chooses some partitions, each named by some or all of its columns.
-
-    Raises:
-        InvalidArgument: no partition is named, or one does not fit the table.
-    """
+    """A predicate that chooses some partitions, each named by some or all of its columns. Refuses a list that names none."""
     codec = codec_of(schema)
     specs = [
         codec.parse_spec(partition) for partition in arguments.listed(partitions, "partitions", "a list of partitions")
@@ -246,7 +224,6 @@ def target_bytes_of(schema: TableSchema, given: int | str | None = None) -> int:
 
 
 def _buckets(splits: Iterable[Split]) -> list[Split]:
-    """The files of all splits, grouped by (partition, bucket)."""
     found: dict[tuple[bytes, int, int], list[Split]] = {}
     for split in splits:
         found.setdefault((split.partition, split.bucket, split.total_buckets), []).append(split)
@@ -313,7 +290,6 @@ class _Choice:
 
 
 def _of(bucket: Split, run: Sequence[int]) -> Split:
-    """Some files of a bucket."""
     deletions = tuple(bucket.deletion(i) for i in run)
     return replace(
         bucket,

@@ -2,7 +2,6 @@
 
 Owns: `settle_postponed`. Must not know: how rows become sorted runs (see `writing.key_writer`), how real buckets are compacted.
 Source: format/primary-keys §7; format/binary-row §5; H12.
-
 Invariants: Files are taken in the order of the manifests, which is that of their commits. Rows get sequence numbers above all of
 their bucket, in this order. A partition's files are replaced by one commit; files that were added meanwhile stay where they are.
 """
@@ -39,13 +38,7 @@ MOST_ATTEMPTS = 20
 
 @dataclass(frozen=True)
 class Settled:
-    """What was put into real buckets.
-
-    Attributes:
-        receipts: one for each partition.
-        files_before, files_after: the number of postponed files, and of the new ones.
-        bytes_after: the bytes of the new files.
-    """
+    """What was put into real buckets: one receipt for each partition, the number of postponed files, and the new files."""
 
     receipts: tuple[Receipt, ...] = ()
     files_before: int = 0
@@ -54,11 +47,10 @@ class Settled:
 
 
 def settle_postponed(committer: Committer, timeline: Timeline, schema: TableSchema, plan: CompactionPlan) -> Settled:
-    """Put the postponed rows of a plan's partitions into real buckets. A partition keeps the number of buckets that it has; new
-    ones get option `postpone.default-bucket-num`.
+    """Put the postponed rows of a plan's partitions into real buckets.
 
-    Raises:
-        CommitConflict: other writers changed a partition again and again. Those before it are done.
+    A partition keeps its number of buckets; a new one gets option `postpone.default-bucket-num`. After a `CommitConflict` the
+    partitions before that one are done.
     """
     settled = Settled()
     for partition in dict.fromkeys(group.partition for group in plan.groups if group.bucket == POSTPONED):
@@ -95,7 +87,6 @@ def _settle(
     snapshot: Snapshot,
     entries: Sequence[ManifestEntry],
 ) -> Settled:
-    """Write the rows of one partition's postponed files, and commit."""
     waiting = [e for e in entries if e.bucket == POSTPONED]
     real = [e for e in entries if e.bucket != POSTPONED]
     total = real[-1].total_buckets if real else schema.options.get(opt.POSTPONE_DEFAULT_BUCKETS)

@@ -2,7 +2,6 @@
 
 Owns: `plan_rescale`, `rescale`. Must not know: how rows are merged, how an overwrite is settled.
 Source: format/primary-keys §7; format/binary-row §5; H13; decision 42.
-
 Invariants: A partition is replaced by one commit. Its rows keep their sequence numbers, and each new bucket is one sorted run in
 the last level. Whatever other writers change in the partition meanwhile is a conflict, after which it is read again.
 """
@@ -101,19 +100,9 @@ def rescale(
     on_partition: Predicate | None,
     progress: Progress | None = None,
 ) -> list[Receipt]:
-    """Give every partition as many buckets as option `bucket` says.
+    """Give every partition as many buckets as option `bucket` says; see `Table.rescale`.
 
-    Args:
-        on_partition: a bound predicate that chooses the partitions; None for all.
-        progress: called with the number of partitions rewritten so far and their total.
-
-    Returns:
-        One receipt for each partition that was rewritten.
-
-    Raises:
-        Unsupported: the table has no primary key, or cannot be compacted.
-        InvalidArgument: the table has no fixed buckets.
-        CommitConflict: other writers changed a partition again and again. Those before it stay rescaled.
+    After a `CommitConflict` the partitions before that one stay rescaled.
     """
     plan = plan_rescale(committer, timeline, schema, on_partition)
     work, receipts = _Rescaling(committer, timeline, schema), []
@@ -203,8 +192,6 @@ class _Rescaling:
 
 
 class _Buckets:
-    """The new buckets of one partition."""
-
     def __init__(
         self, committer: Committer, timeline: Timeline, schema: TableSchema, split: Split, made: Unfinished
     ) -> None:

@@ -31,13 +31,7 @@ from ..writing.unfinished import unfinished
 
 @dataclass(frozen=True)
 class Rewriter:
-    """Rewrites groups of files.
-
-    Attributes:
-        schema: the schema with which rows are read and written.
-        file_schemas: the schemas that the files name.
-        target_bytes: a file is closed when it has grown to this size.
-    """
+    """Rewrites groups of files. Rows are read and written with `schema`; a file is closed when it has grown to `target_bytes`."""
 
     store: Store
     schema: TableSchema
@@ -64,16 +58,7 @@ class Rewriter:
         return SplitReader(self.schema, self._written.names, None, self.file_schemas)
 
     def rewrite(self, group: Split, name: str) -> CommitMessage:
-        """Write the live rows of a group into new files.
-
-        Args:
-            name: a unique name, which follows the table's prefix in the names of the new files.
-
-        Raises:
-            TableCorrupt: a file is damaged, or its rows do not agree with its manifest.
-            Unsupported: a column has become NOT NULL, but rows have nulls in it.
-            StoreUnavailable: the store failed.
-        """
+        """Write the live rows of a group into new files; name and errors are as for `KeyRewriter.rewrite`."""
         paths = TablePaths(data_directory=self.schema.options.get(opt.DATA_FILE_DIRECTORY))
         folder = paths.bucket_dir(group.partition_path, group.bucket)
         stem = f"{self.schema.options.get(opt.DATA_FILE_PREFIX)}{name}"
@@ -98,9 +83,7 @@ class Rewriter:
         return self._reader.batches(self.store, [group])
 
     def _described(self, files: Iterable[DataFile], oldest: DataFile) -> Iterable[DataFile]:
-        """Mark files as made by a compaction, and number their rows from the oldest file's number, like Apache Paimon. Tracked
-        rows have their numbers already.
-        """
+        """Number the rows from the oldest file's number, like Apache Paimon. Tracked rows have their numbers already."""
         first = oldest.min_sequence_number
         for file in files:
             if self._is_tracked:

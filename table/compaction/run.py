@@ -2,7 +2,6 @@
 
 Owns: `run_compaction`, with its batches, their commits, and the groups that are given up. Must not know: how files are chosen
 (`plan`), how rows are rewritten (`rewrite`), where that runs.
-
 Source: format/data-files §6; format/commit §3; architecture §3 (isolation); architecture §7; H12, H13.
 Invariants: A file that was added after the plan is never touched, so concurrent appends are kept. If another commit deleted a
 file, or rows of it, the file is not replaced and its group is given up. A committed batch stays, whatever happens to the next.
@@ -118,7 +117,6 @@ class Compaction(ShownAsText):
 def rewriter_of(
     store: Store, timeline: Timeline, schema: TableSchema, groups: Iterable[Split], target_bytes: int
 ) -> AnyRewriter:
-    """The rewriter for these groups, in this process or on another machine."""
     made: type[AnyRewriter] = KeyRewriter if schema.primary_keys else Rewriter
     read = [split for group in groups for split in (group, above_of(group)) if split is not None]
     return made(store, schema, file_schemas_of(timeline, schema, read), target_bytes)
@@ -154,15 +152,10 @@ def run_compaction(
     batch_bytes: int = BATCH_BYTES,
     progress: Progress | None = None,
 ) -> Compaction:
-    """Carry out a plan, batch by batch.
+    """Carry out a plan, batch by batch, and commit each as a `request`. `rewrite` writes with `schema`.
 
-    Args:
-        schema: the schema with which `rewrite` writes.
-        request: what is committed.
-        progress: called with the number of files rewritten so far and their total.
-
-    Raises:
-        LakelatchError: batches that were committed before remain; run it again to continue.
+    Batches that were committed before an error remain. `progress` is called with the number of files rewritten so far and their
+    total.
     """
     run = _Run(committer, timeline, schema, plan, request)
     done = 0
@@ -198,8 +191,6 @@ def batches(groups: Iterable[Split], most_bytes: int) -> Iterator[list[Split]]:
 
 @dataclass
 class _Run:
-    """The commits of one compaction."""
-
     committer: Committer
     timeline: Timeline
     schema: TableSchema
