@@ -15,11 +15,7 @@ from .groups import ColumnOf, Groups
 
 
 def needs(rules: MergeRules, fields: Sequence[Field], wanted: Sequence[str]) -> set[str]:
-    """Nothing: each column is made of its own values.
-
-    Raises:
-        Unsupported, InvalidArgument: a wanted column has a function that is not supported, or does not take its type.
-    """
+    """Nothing: each column is made of its own values. Refuses functions that do not fit the wanted columns."""
     for field in fields:
         if field.name in wanted and field.name not in rules.key_names:
             check(_function(rules, field.name), field, rules.texts)
@@ -34,11 +30,7 @@ def merge(
     wanted: Sequence[str],
     keeps_deletes: bool,
 ) -> Merge:
-    """Make one value of all for each column.
-
-    Raises:
-        InvalidArgument: a row deletes, and a function cannot take its value back, or a number does not fit into its type.
-    """
+    """Make one value of all for each column. `InvalidArgument`: a value cannot be taken back, or does not fit into its type."""
     count = len(groups.starts)
     aggregates = {
         f.name: aggregate_of(_function(rules, f.name), f, column(f.name), count, rules.texts)

@@ -17,7 +17,6 @@ from ...core.typed import Array
 
 
 def ordered_codes(array: Any) -> Array:
-    """A number for each row, which compares with others as the values do."""
     numbers = _numbers(array)
     if numbers is not None:
         return numbers

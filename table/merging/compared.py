@@ -30,10 +30,8 @@ class Comparison:
     """How the row before is known, and when a row counts as changed.
 
     Attributes:
-        top_level: the rows before are those of this level (producer `full-compaction`); None: the ones above level 0 (producer
-            `lookup`).
-        compared: a row that is equal before and after in these columns has not changed; None: a row that was written again
-            has changed.
+        top_level: the rows before are of this level (producer `full-compaction`); None: of any above level 0 (producer `lookup`).
+        compared: a row that is equal in these columns has not changed; None: a row that was written again has changed.
     """
 
     top_level: int | None = None
@@ -49,18 +47,10 @@ def merge_and_compare(
     *,
     drop_deletes: bool,
 ) -> tuple[pa.Table, pa.Table]:
-    """Merge the rows of a section, and compare the row of each key before and after.
+    """Merge the rows of a section, and compare the row of each key before and after. Arguments are as for `merge_key_rows`.
 
-    Args:
-        column: gives `_SEQUENCE_NUMBER`, `_VALUE_KIND`, `_LEVEL` and the wanted columns, oldest file first. Older rows that
-            were looked up are among them.
-        fields: all columns of the table.
-        wanted: the names of the columns of the rows, without partition columns.
-        drop_deletes: leave out merged rows that delete.
-
-    Returns:
-        The merged rows and the changelog's rows, both sorted by key, with `_SEQUENCE_NUMBER`, `_VALUE_KIND` and the wanted
-        columns.
+    Older rows that were looked up are among the rows of `column`. The results are the merged rows and the changelog's rows, both
+    sorted by key, with `_SEQUENCE_NUMBER`, `_VALUE_KIND` and the wanted columns.
     """
     groups = group_rows(column, rules)
     merged = engine_of(rules).merge(rules, groups, column, fields, wanted, keeps_deletes=True)
@@ -77,7 +67,6 @@ def merge_and_compare(
 
 
 def merged_rows(merged: Merge, column: ColumnOf, names: Sequence[str]) -> pa.Table:
-    """Merged rows with the columns of a data file."""
     numbers = take(column(ROW_SEQUENCE.name), merged.numbered)
     columns: dict[str, Any] = {
         ROW_SEQUENCE.name: numbers.fill_null(0) if numbers.null_count else numbers,

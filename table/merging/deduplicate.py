@@ -11,7 +11,6 @@ from .groups import ColumnOf, Groups
 
 
 def needs(rules: MergeRules, fields: Sequence[Field], wanted: Sequence[str]) -> set[str]:
-    """Nothing: all columns are from the newest row."""
     return set()
 
 
@@ -23,5 +22,4 @@ def merge(
     wanted: Sequence[str],
     keeps_deletes: bool,
 ) -> Merge:
-    """The newest row of each key."""
     return taken_whole(groups, last_of(groups), keeps_deletes)

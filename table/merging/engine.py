@@ -39,7 +39,6 @@ class Merge:
     made: dict[str, Any] = field(default_factory=dict)
 
     def column(self, name: str, column: ColumnOf) -> Any:
-        """A column of the merged rows."""
         if name in self.made:
             return self.made[name]
         return take(column(name), self.taken.get(name, self.positions))
@@ -49,11 +48,7 @@ class Engine(Protocol):
     """A merge engine. Each is a module of this room with these two functions."""
 
     def needs(self, rules: MergeRules, fields: Sequence[Field], wanted: Sequence[str]) -> set[str]:
-        """The columns that are read in order to merge `wanted`, besides keys, sequences and kinds.
-
-        Raises:
-            Unsupported: the engine cannot merge one of the columns.
-        """
+        """The columns that are read in order to merge `wanted`, besides keys, sequences and kinds. Refuses some columns."""
 
     def merge(
         self,
@@ -64,20 +59,11 @@ class Engine(Protocol):
         wanted: Sequence[str],
         keeps_deletes: bool,
     ) -> Merge:
-        """Make one row of the rows of each key.
-
-        Args:
-            keeps_deletes: a key that is deleted stays, as a row that deletes. Else it is left out.
-        """
+        """Make one row of the rows of each key. A key that is deleted is left out, or a row that deletes if `keeps_deletes`."""
 
 
 class CannotMerge(Exception):
-    """The values of a key have no result.
-
-    Args:
-        key: the number of the key.
-        message, next_step: as for `LakelatchError`; `naming_keys` adds the key.
-    """
+    """The values of a key, given by its number, have no result. `naming_keys` adds the key's values to the message."""
 
     def __init__(self, key: int, message: str, next_step: str) -> None:
         super().__init__(message)
@@ -86,11 +72,7 @@ class CannotMerge(Exception):
 
 @contextmanager
 def naming_keys(rules: MergeRules, groups: Groups, column: ColumnOf) -> Iterator[None]:
-    """Tell which key it is whose values have no result.
-
-    Raises:
-        InvalidArgument: in place of `CannotMerge`.
-    """
+    """Raise `InvalidArgument`, which tells the key, in place of `CannotMerge`."""
     try:
         yield
     except CannotMerge as error:
@@ -108,11 +90,7 @@ def take(array: Any, positions: Array) -> Any:
 
 
 def taken_whole(groups: Groups, places: Array, keeps_deletes: bool) -> Merge:
-    """The result of an engine that chooses one of the rows of each key.
-
-    Args:
-        places: the place in `Groups.order` of each chosen row.
-    """
+    """The result of an engine that chooses one of the rows of each key, by their places in `Groups.order`."""
     if not keeps_deletes:
         places = places[~groups.retracts[places]]
     rows = groups.order[places]
@@ -120,11 +98,7 @@ def taken_whole(groups: Groups, places: Array, keeps_deletes: bool) -> Merge:
 
 
 def merged_kinds(groups: Groups, is_there: Array) -> Array:
-    """`_VALUE_KIND` of the rows that an engine makes: +I or -D, but a row that is not merged keeps its kind.
-
-    Args:
-        is_there: which keys have a merged row that is not deleted.
-    """
+    """`_VALUE_KIND` of the rows that an engine makes: +I or -D, but a row that is not merged keeps its kind."""
     return np.where(groups.is_alone, groups.kinds[groups.starts], np.where(is_there, 0, 3))
 
 

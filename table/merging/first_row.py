@@ -12,7 +12,6 @@ from .groups import ColumnOf, Groups
 
 
 def needs(rules: MergeRules, fields: Sequence[Field], wanted: Sequence[str]) -> set[str]:
-    """Nothing: all columns are from the oldest row."""
     return set()
 
 
@@ -24,11 +23,7 @@ def merge(
     wanted: Sequence[str],
     keeps_deletes: bool,
 ) -> Merge:
-    """The oldest row of each key.
-
-    Raises:
-        InvalidArgument: a key has several rows, and one of them deletes.
-    """
+    """The oldest row of each key. `InvalidArgument`: a key has several rows, and one of them deletes."""
     retracts = groups.retracts
     if retracts.any() and (retracts & ~groups.is_alone.repeat(groups.sizes)).any():
         raise InvalidArgument(

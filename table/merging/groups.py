@@ -56,8 +56,8 @@ class Groups:
         return _RETRACT[self.kinds]
 
     def rounds(self) -> Iterator[tuple[Array, Array, Array]]:
-        """The rows of the keys that are merged, oldest first: in each round, the keys that have one more row, the places of
-        these rows in `order`, and their positions in the columns. There are as many rounds as versions of one key.
+        """The rows of the keys that are merged, oldest first, in as many rounds as a key has versions. A round has the keys with
+        one more row, the places of these rows in `order`, and their positions in the columns.
         """
         keys, depth = np.flatnonzero(~self.is_alone), 0
         while len(keys):
@@ -68,12 +68,7 @@ class Groups:
 
 
 def group_rows(column: ColumnOf, rules: MergeRules) -> Groups:
-    """Sort the rows of a section by key and age.
-
-    Args:
-        column: gives the key columns, the sequence fields, `_SEQUENCE_NUMBER`, `_VALUE_KIND` and (if the table has lookups)
-            `_LEVEL`, oldest file first.
-    """
+    """Sort the rows of a section by key and age. `column` gives them oldest file first, and `_LEVEL` if the table has lookups."""
     kinds = np.asarray(column(VALUE_KIND.name).to_numpy())
     codes = key_codes([column(f.name) for f in rules.keys])
     rows = np.argsort(codes, kind="stable")  # fast where the rows are a few sorted files, one after the other

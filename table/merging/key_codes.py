@@ -28,10 +28,7 @@ _LEADING = np.array([0, *(((1 << 64) - 1) ^ ((1 << (64 - 8 * i)) - 1) for i in r
 
 
 def key_codes(columns: Sequence[Any]) -> Array:
-    """A code for each row: an array of 64-bit numbers or of byte strings, which NumPy compares and sorts.
-
-    Args:
-        columns: the key columns as Arrow arrays, the most significant first.
+    """A code for each row: 64-bit numbers or byte strings, which NumPy sorts. The most significant column is the first.
 
     >>> key_codes([pa.array(["user-b", "user-a", "user-aa"])]).argsort().tolist()
     [1, 2, 0]
@@ -42,7 +39,6 @@ def key_codes(columns: Sequence[Any]) -> Array:
 
 
 def _words(array: Any) -> list[Array]:
-    """The words of one column, the most significant first."""
     if isinstance(array, pa.ChunkedArray):
         array = array.combine_chunks()
     kind = array.type
@@ -96,7 +92,7 @@ def _words_of_equal_length(data: Array, rows: int, length: int) -> list[Array]:
 
 
 def _packed(words: Sequence[Array]) -> Array:
-    """Words as one number for each row, if the bytes in which rows differ fit into it, or as byte strings."""
+    """One number for each row, if the bytes in which rows differ fit into it, or byte strings."""
     if not len(words[0]):
         return words[0]
     varying = [int(np.bitwise_or.reduce(word ^ word[0])) for word in words]
@@ -113,7 +109,6 @@ def _packed(words: Sequence[Array]) -> Array:
 
 
 def _one_word(words: Sequence[Array], used: Sequence[Sequence[int]]) -> Array:
-    """The used bytes of all words as one number, in their order."""
     found = np.zeros(len(words[0]), np.uint64)
     for word, places in zip(words, used, strict=True):
         if places:

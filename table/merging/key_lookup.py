@@ -1,11 +1,9 @@
 """Find rows by their primary key.
 
 Owns: `KeySet`. Must not know: files, levels. Source: format/lookup-compaction §1.
-
 Invariants: Two keys are the same if `core.rows.value_numbers` says so: nulls are equal, -0.0 differs from 0.0, NaNs are equal.
-Memory holds the keys that are looked for, and a few numbers for each row of a batch.
-Where the first key column is of numbers and ascends, as in sorted files, the keys are searched for in it, and no other row is
-looked at.
+Memory holds the keys that are looked for, and a few numbers for each row of a batch. Where the first key column is of numbers and
+ascends, as in sorted files, the keys are searched for in it, and no other row is looked at.
 """
 
 from __future__ import annotations
@@ -24,10 +22,7 @@ NOT_FOUND = -1
 
 
 class KeySet:
-    """Keys that are looked for.
-
-    Args:
-        columns: the key columns, as Arrow arrays. No key is there twice.
+    """Keys that are looked for, given by their columns. No key is there twice.
 
     >>> wanted = KeySet([pa.array([7, 3, None]), pa.array(["x", "x", "y"])])
     >>> wanted.places([pa.array([3, None, 3]), pa.array(["x", "y", "y"])]).tolist()
@@ -56,22 +51,14 @@ class KeySet:
         return len(self._places)
 
     def places(self, columns: Sequence[Any]) -> Array:
-        """For each row, the position of its key among the keys that are looked for; -1 for another key.
-
-        Args:
-            columns: the key columns of some rows, of the same types.
-        """
+        """For each row, the position of its key among the keys that are looked for; -1 for another key."""
         rows, found = self.find(columns)
         places = np.full(len(columns[0]), NOT_FOUND)
         places[rows] = found
         return places
 
     def find(self, columns: Sequence[Any]) -> tuple[Array, Array]:
-        """The rows whose keys are looked for, ascending, and the position of each one's key.
-
-        Args:
-            columns: as for `places`.
-        """
+        """The rows whose keys are looked for, ascending, and the position of each one's key."""
         rows = self._search(columns[0])
         if rows is not None:
             columns = [column.take(pa.array(rows)) for column in columns]
@@ -108,7 +95,6 @@ class KeySet:
 
 
 def _numbered(codes: Array) -> tuple[Array, Array]:
-    """A number for each code, in the order of codes, and the codes by number."""
     combined, numbers = np.unique(codes, return_inverse=True)
     return np.asarray(numbers, np.int64), np.asarray(combined, np.int64)
 

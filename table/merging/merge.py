@@ -33,11 +33,7 @@ ENGINES = {
 
 
 def engine_of(rules: MergeRules) -> Engine:
-    """The engine that option `merge-engine` names.
-
-    Raises:
-        Unsupported: there is no such engine, or it is not supported yet.
-    """
+    """The engine that option `merge-engine` names; `Unsupported` if there is none."""
     if rules.engine not in ENGINES:
         keys = ", ".join(rules.key_names)
         raise Unsupported(
@@ -49,12 +45,7 @@ def engine_of(rules: MergeRules) -> Engine:
 
 
 def columns_to_merge(rules: MergeRules, fields: Sequence[Field], wanted: Sequence[str]) -> set[str]:
-    """The columns of the table that must be read in order to merge `wanted`.
-
-    Args:
-        fields: all columns of the table.
-        wanted: the names of the columns that the merged rows must have.
-    """
+    """The columns of the table that must be read in order to merge `wanted`; `fields` are all its columns."""
     keys = {f.name for f in rules.keys}
     return {*wanted, *keys, *rules.sequence_fields, *engine_of(rules).needs(rules, fields, wanted)}
 
@@ -62,16 +53,10 @@ def columns_to_merge(rules: MergeRules, fields: Sequence[Field], wanted: Sequenc
 def merge_section(
     rules: MergeRules, column: ColumnOf, fields: Sequence[Field], wanted: Sequence[str]
 ) -> tuple[int, dict[str, Any]]:
-    """Merge the rows of the files of one section.
+    """Merge the rows of the files of one section: the number of merged rows, and their `wanted` columns.
 
-    Args:
-        column: gives the columns of `columns_to_merge`, `_SEQUENCE_NUMBER`, `_VALUE_KIND` and `_LEVEL` of all rows,
-            oldest file first.
-        fields: all columns of the table.
-        wanted: the names of the columns of the result.
-
-    Returns:
-        The number of merged rows, and their columns.
+    `column` gives the columns of `columns_to_merge`, `_SEQUENCE_NUMBER`, `_VALUE_KIND` and `_LEVEL` of all rows, oldest file
+    first. `fields` are all columns of the table.
     """
     groups = group_rows(column, rules)
     merged = engine_of(rules).merge(rules, groups, column, fields, wanted, keeps_deletes=False)
@@ -79,9 +64,7 @@ def merge_section(
 
 
 def chosen_rows(rules: MergeRules, column: ColumnOf, fields: Sequence[Field]) -> Array:
-    """The positions of the rows that stay, of an engine that keeps whole rows (`MergeRules.keeps_whole_rows`); arguments as
-    for `merge_section`.
-    """
+    """The positions of the rows that stay, of an engine that keeps whole rows; arguments as for `merge_section`."""
     groups = group_rows(column, rules)
     return engine_of(rules).merge(rules, groups, column, fields, (), keeps_deletes=False).positions
 
@@ -107,21 +90,11 @@ def merge_key_rows(
 ) -> tuple[int, dict[str, Any]]:
     """Merge rows into rows of a data file: sorted by key, each with its sequence number and kind.
 
-    A key with a single row keeps its kind. Engines that make new rows give +I, or -D for a key that is deleted.
+    A key with a single row keeps its kind. Engines that make new rows give +I, or -D for a key that is deleted. Rows that delete
+    stay for older files that still have their keys, unless `drop_deletes`. Rows that are still to be written follow
+    `MergeRules.of_new_rows`.
 
-    Args:
-        column: gives the columns of `columns_to_merge`, `_SEQUENCE_NUMBER` and `_VALUE_KIND` of all rows, oldest file
-            first; `_LEVEL` too if the rules have lookups. Rows that are still to be written follow
-            `MergeRules.of_new_rows`.
-        fields: all columns of the table.
-        wanted: the names of the columns of the result.
-        drop_deletes: leave out rows that delete. Else they stay, for older files that still have their keys.
-
-    Returns:
-        The number of merged rows, and their columns, `_SEQUENCE_NUMBER` and `_VALUE_KIND` among them.
-
-    Raises:
-        InvalidArgument: the engine cannot merge rows that delete.
+    Arguments and result are as for `merge_section`; `_LEVEL` is read only if the rules have lookups.
     """
     groups = group_rows(column, rules)
     merged = engine_of(rules).merge(rules, groups, column, fields, wanted, keeps_deletes=not drop_deletes)

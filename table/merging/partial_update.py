@@ -26,11 +26,7 @@ _NO_ROW = -1
 
 
 def needs(rules: MergeRules, fields: Sequence[Field], wanted: Sequence[str]) -> set[str]:
-    """The sequence columns of the groups of wanted columns, and those whose rows remove the whole row.
-
-    Raises:
-        Unsupported: a column is in several groups.
-    """
+    """The sequence columns of the groups of wanted columns, and those whose rows remove the whole row."""
     removing, groups = _removing(rules), sequence_groups(rules.texts)
     if (twice := in_two_groups(groups)) is not None:
         raise Unsupported(
@@ -56,11 +52,7 @@ def merge(
     wanted: Sequence[str],
     keeps_deletes: bool,
 ) -> Merge:
-    """Take each column of a key from the newest row that brings it.
-
-    Raises:
-        InvalidArgument: a row deletes, and no option says what that means.
-    """
+    """Take each column of a key from the newest row that brings it. Refuses rows that delete if no option says what they mean."""
     folding = _Folding(rules, groups, column, fields, {*wanted, *needs(rules, fields, wanted)} - {*rules.key_names})
     with naming_keys(rules, groups, column):
         for keys, places, rows in groups.rounds():
@@ -121,7 +113,6 @@ class _Folding:
         self._added, self._begun = np.zeros(count, bool), np.zeros(count, bool)
 
     def take(self, keys: Array, kinds: Array, rows: Array) -> None:
-        """Take one row of each of some keys."""
         retracts = kinds % 2 == 1
         if retracts.any():
             fresh = retracts & ~self._begun[keys]
@@ -139,7 +130,6 @@ class _Folding:
             self.is_there[keys[retracts]] = self._added[keys[retracts]]
 
     def _begin(self, keys: Array, rows: Array) -> None:
-        """All columns are those of one row."""
         for name, state in self.rows.items():
             state[keys] = np.where(self._valid[name][rows], rows, _NO_ROW)
         for aggregate in self.aggregates.values():
@@ -197,9 +187,7 @@ class _Folding:
         self.rows[name][keys] = np.where(self._valid[name][rows], rows, _NO_ROW)
 
     def _by_age(self, sequence: tuple[str, ...], keys: Array, rows: Array) -> tuple[Array, Array]:
-        """Which rows are at least as new as what their keys have in a group, and which are older. Rows without any value in
-        the group's sequence columns are neither.
-        """
+        """Which rows are at least as new as what their keys have in a group, and which are older; without a sequence neither."""
         newer, same = np.zeros(len(keys), bool), np.ones(len(keys), bool)
         for name, ages in zip(sequence, self._ages[sequence], strict=True):
             known = self.rows[name][keys]

@@ -24,16 +24,12 @@ _INSERT, _UPDATE_BEFORE, _UPDATE_AFTER, _DELETE = 0, 1, 2, 3
 def row_changes(
     before: pa.Table, after: pa.Table, has_before: Array, has_after: Array, compared: Sequence[str] | None
 ) -> pa.Table:
-    """The rows of a changelog for some keys.
+    """The rows of a changelog for some keys. A row that was deleted is the row before, with its sequence number.
 
     Args:
-        before, after: for each key the row before and after, with all columns of a changelog file. A row that is not there may
-            be any row.
+        before, after: for each key the row before and after, with all columns of a changelog file; any row if there is none.
         has_before, has_after: masks: which of these rows are there. A row that deletes is not.
         compared: if the rows before and after are equal in these columns, nothing has changed; None: they always differ.
-
-    Returns:
-        Rows with the columns of `before`. A row that was deleted is the row before, with its sequence number.
     """
     updated = has_before & has_after
     if compared is not None:

@@ -20,11 +20,9 @@ from ...core.metadata.merge_rules import MergeRules
 
 
 class FileGroup(NamedTuple):
-    """Files of one bucket that are read together.
+    """Files of one bucket that are read together, oldest first: by descending level, then by sequence number.
 
-    Attributes:
-        files: oldest first: by descending level, then by sequence number.
-        is_raw: the rows of the only file are rows of the table, without a merge.
+    If `is_raw`, the rows of the only file are rows of the table, without a merge.
     """
 
     files: tuple[DataFile, ...]
@@ -32,14 +30,7 @@ class FileGroup(NamedTuple):
 
 
 def groups_of(files: Sequence[DataFile], rules: MergeRules) -> list[FileGroup]:
-    """Group the files of one bucket.
-
-    Args:
-        files: visible files of one (partition, bucket), all those that may hold a wanted key.
-
-    Raises:
-        TableCorrupt: the smallest or largest key of a file is damaged.
-    """
+    """Group the visible files of one (partition, bucket): all those that may hold a wanted key."""
     levels = {f.level for f in files}
     settled = 0 not in levels and all(f.delete_row_count == 0 for f in files)
     if settled and (rules.has_vectors or rules.engine == "first-row" or len(levels) == 1):
@@ -51,11 +42,7 @@ def groups_of(files: Sequence[DataFile], rules: MergeRules) -> list[FileGroup]:
 
 
 def sections_of(files: Sequence[DataFile], rules: MergeRules) -> list[tuple[DataFile, ...]]:
-    """The sections of `key_sections`, each oldest file first.
-
-    Raises:
-        TableCorrupt: the smallest or largest key of a file is damaged.
-    """
+    """The sections of `key_sections`, each oldest file first."""
     return [tuple(sorted(section, key=_age)) for section in key_sections(files, rules)]
 
 
@@ -79,9 +66,7 @@ def sorted_runs(files: Sequence[DataFile], rules: MergeRules) -> list[list[int]]
 def are_in_order(files: Sequence[DataFile], runs: Sequence[Sequence[int]]) -> bool:
     """Do the sequence numbers in the manifest show that of two rows of one key the later file has the newer one?
 
-    Args:
-        files: of a section, oldest first.
-        runs: made by `sorted_runs`. Files of one run have no key in common.
+    The files of a section are oldest first; `runs` are those of `sorted_runs`.
     """
     ranges = sorted(
         (

@@ -25,12 +25,7 @@ NO_ROW = -1
 class Aggregate(ABC):
     """The values of one column while the rows of all keys are taken.
 
-    Args:
-        name: the function.
-        field: the column.
-        array: its values in all rows of the section.
-        count: the number of keys.
-        texts: the table's options.
+    `array` holds its values in all rows of the section, `count` is the number of keys, and `texts` are the table's options.
     """
 
     def __init__(self, name: str, field: Field, array: Any, count: int, texts: Mapping[str, str]) -> None:
@@ -56,11 +51,9 @@ class Aggregate(ABC):
 
     @abstractmethod
     def result(self, alone: Array, left: Array) -> Any:
-        """The column.
+        """The column, for the keys in `left`.
 
-        Args:
-            alone: for each key, the row that it is taken from as it is; -1 for keys whose rows were merged.
-            left: which keys the result has.
+        For each key, `alone` is the row that it is taken from as it is; -1 for keys whose rows were merged.
         """
 
     def retract(self, keys: Array, rows: Array) -> None:
@@ -100,9 +93,7 @@ class Picking(Aggregate):
 
 
 class Folding(Aggregate):
-    """A function that makes new values of two, in Python, one key after the other. A key's first value costs nothing, unless
-    the function changes it.
-    """
+    """Makes new values of two, in Python, key by key. A key's first value costs nothing, unless the function changes it."""
 
     changes_first = False
 
@@ -149,7 +140,6 @@ class Folding(Aggregate):
         """The value of two, the older one first. Neither is null, and neither is changed."""
 
     def first(self, new: Any) -> Any:
-        """A key's first value."""
         return new
 
     @abstractmethod

@@ -35,10 +35,7 @@ def decimal_units(array: Any) -> Array:
 
 
 def decimal_array(units: Array, has: Array, kind: Any) -> Any:
-    """Decimals of a type of 128 bits.
-
-    Args:
-        has: which of them are not null.
+    """Decimals of a type of 128 bits; null where `has` is false.
 
     >>> decimal_array(np.array([-150, 7, 12345], object), np.array([True, False, True]), pa.decimal128(4, 2)).to_pylist()
     [Decimal('-1.50'), None, Decimal('123.45')]

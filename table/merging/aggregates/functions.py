@@ -44,12 +44,7 @@ FUNCTIONS: dict[str, type[Aggregate]] = {
 
 
 def check(name: str, field: Field, texts: Mapping[str, str]) -> None:
-    """Refuse functions that cannot be computed for a column.
-
-    Raises:
-        Unsupported: there is no such function, or its library is not installed; names the function and the column.
-        InvalidArgument: the column's type or an option does not fit.
-    """
+    """Refuse functions that do not exist or do not fit the column, and those whose library is not installed."""
     check_function(name, field, texts)
     if issubclass(FUNCTIONS[name], Sketch):
         check_sketches(name, field.name)

@@ -35,7 +35,6 @@ def in_hash_order(
 
     Args:
         found: for each key, its value, in the order in which the keys came.
-        hashes: for each key, its hash.
         count: the number of keys that the map held when it was largest.
         newest_first: of the keys that share a place, the newest is the first: they were added by `computeIfAbsent`.
     """
@@ -68,7 +67,6 @@ class Rows(Elements):
         self._unkeyed = self._without_a_key()
 
     def names(self, option: str) -> list[str]:
-        """The fields that an option names."""
         return [name.strip() for name in self.option(option).split(",") if name.strip()]
 
     def _without_a_key(self) -> Array:
@@ -132,9 +130,7 @@ class NestedUpdate(TakingBack, Rows):
         return ages
 
     def joined(self, known: list[int], new: list[int]) -> list[int]:
-        """Without a key the rows of both, as many as the limit allows. With one, the newest row of each key; the limit is for
-        new keys only.
-        """
+        """Without a key the rows of both, up to the limit. With one, each key's newest row; the limit is for new keys only."""
         if not self.keys:
             if known and len(known) >= self._limit:
                 return known
@@ -206,7 +202,6 @@ def _key_codes(elements: Any, names: Sequence[str], field: Field) -> Array:
 def _key_parts(
     elements: Any, names: Sequence[str], field: Field, option: str = "nested-key"
 ) -> tuple[list[Any], list[DataType]]:
-    """The fields of rows in a list that an option names, and their types."""
     kind = field.type.element if isinstance(field.type, ArrayType) else None
     known = [part.name for part in kind.fields] if isinstance(kind, RowType) else []
     if not isinstance(kind, RowType) or not names or any(name not in known for name in names):

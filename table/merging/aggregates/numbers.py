@@ -58,7 +58,6 @@ class Sum(Aggregate):
         self._replace(keys[taken], rows[taken], self.taken_back, self.opposite)
 
     def _replace(self, keys: Array, rows: Array, function: Any, sign: str) -> None:
-        """Give some keys the value of theirs and a row's."""
         known, new = self._values[keys], self._input[rows]
         with np.errstate(all="ignore"):
             made, fits = function(known, new)

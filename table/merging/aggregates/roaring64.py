@@ -1,10 +1,9 @@
-"""Bitmaps of 64-bit numbers as Java's `Roaring64Bitmap` writes them: a radix tree of the high 48 bits, then containers of the
-low 16 bits.
+"""Bitmaps of 64-bit numbers as Java's `Roaring64Bitmap` writes them.
 
 Owns: reading and writing these bytes. Must not know: columns, keys of tables. Source: format/primary-keys §4.
 
-All numbers in it are little-endian, but for the keys of leaves. Invariant: Bytes that are no such bitmap are an error, never
-another bitmap.
+They are a radix tree of the high 48 bits, then containers of the low 16 bits. All numbers are little-endian, but for the keys of
+leaves. Invariant: Bytes that are no such bitmap are an error, never another bitmap.
 """
 
 from __future__ import annotations
@@ -34,10 +33,7 @@ _NO_CHILD = 0xFF
 
 
 def read_bitmap64(data: bytes) -> dict[int, BitMap]:
-    """The bitmap that some bytes hold.
-
-    Raises:
-        TableCorrupt: the bytes hold none.
+    """The bitmap that some bytes hold; `TableCorrupt` if they hold none.
 
     >>> [hex(high) for high in read_bitmap64(write_bitmap64({0: BitMap([3]), 0x2540B: BitMap([0xE401])}))]
     ['0x0', '0x2540b']
@@ -59,7 +55,6 @@ def read_bitmap64(data: bytes) -> dict[int, BitMap]:
 
 
 def union64(one: Bitmap64, other: Bitmap64) -> dict[int, BitMap]:
-    """The numbers of both bitmaps."""
     both = dict(one)
     for high, low in other.items():
         both[high] = both[high] | low if high in both else low
@@ -67,7 +62,6 @@ def union64(one: Bitmap64, other: Bitmap64) -> dict[int, BitMap]:
 
 
 def write_bitmap64(bitmap: Bitmap64) -> bytes:
-    """The bytes of a bitmap."""
     keys = sorted(bitmap)
     if not keys:
         return bytes([_EMPTY])

@@ -28,11 +28,7 @@ _FLAGS, _IS_EMPTY, _IS_SINGLE = 5, 0x04, 0x20
 
 
 def check_sketches(function: str, column: str) -> None:
-    """Refuse functions of sketches without their library.
-
-    Raises:
-        Unsupported: names the function, the column and what to install.
-    """
+    """Refuse functions of sketches without their library; the error says what to install."""
     if find_spec(LIBRARY) is None:
         raise Unsupported(
             f"column '{column}' of a table with a primary key has function '{function}' (option"
@@ -42,8 +38,6 @@ def check_sketches(function: str, column: str) -> None:
 
 
 class Sketch(Folding):
-    """The union of sketches."""
-
     def value(self, row: int) -> bytes:
         return bytes(self.array[row].as_py())
 

@@ -63,7 +63,6 @@ class ListAgg(Folding):
 
 
 def is_blank(text: str) -> bool:
-    """Does a text have nothing but what Java takes for blank?"""
     return not text.strip(_BLANKS)
 
 
