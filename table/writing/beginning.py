@@ -43,7 +43,6 @@ class Beginning:
 
     @staticmethod
     def now() -> Beginning:
-        """A job that begins now."""
         return Beginning(_CLOCK.next_ms(), random())
 
     def first_number(self, largest: int) -> int:

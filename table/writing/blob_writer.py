@@ -17,14 +17,10 @@ from ...core.statistics.collect import NONE, StatsCollector
 
 
 class BlobFileWriter:
-    """Writes the values of one column into files of the target size.
+    """Writes the values of one column into files, each of which is closed when it has grown to `target_bytes`.
 
-    Args:
-        field: the column.
-        begin: opens a new file; its result is written to and then passed to `finish`.
-        finish: makes a file durable, and describes it: the file, its number of rows, its statistics, and the columns that
-            these are of.
-        target_bytes: a file is closed when it has grown to this size.
+    `begin` opens a file. `finish` makes it durable and describes it, by its rows, its statistics and the columns that these are
+    of.
     """
 
     def __init__(
@@ -61,7 +57,6 @@ class BlobFileWriter:
         return files
 
     def abort(self) -> None:
-        """Discard the file that is being written."""
         if self._sink is not None:
             self._sink.abort()
 

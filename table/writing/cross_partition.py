@@ -40,14 +40,12 @@ StoredKeys = Callable[[], Iterable[tuple[PartitionBucket, pa.RecordBatch]]]
 
 @dataclass(frozen=True)
 class _Rows:
-    """Rows that are held back, with numbers for their keys and partitions, sorted by key and then in the order of their arrival.
+    """Rows that are held back, sorted by key and then in the order of their arrival.
 
     Attributes:
         order: the index of each row in the order of arrival.
-        keys: the number of each row's key.
-        first: whether the row is the first of its key.
-        partitions: the number of each row's own partition.
-        retracts: whether the row deletes.
+        keys, partitions: the number of each row's key, and of its own partition.
+        first, retracts: whether the row is the first of its key, and whether it deletes.
         before: the place of each row's key in the table before these rows, as a number; -1 for none.
     """
 
@@ -168,8 +166,7 @@ class CrossPartition:
     def _moved(self, rows: _Rows) -> tuple[Array, Array, Array]:
         """Deduplicate: each row that inserts moves its key to its own partition; a row that deletes goes to where the key is.
 
-        Returns:
-            For each row to write: the row that it is made of, its partition, and whether it deletes in addition.
+        The result has, for each row to write, the row that it is made of, its partition, and whether it deletes in addition.
         """
         count = np.arange(len(rows.order))
         starts = count[rows.first][np.cumsum(rows.first) - 1]
@@ -185,7 +182,7 @@ class CrossPartition:
         return sources, np.concatenate([earlier[leaves], at]), extra
 
     def _stayed(self, rows: _Rows) -> tuple[Array, Array, Array]:
-        """All rows of a key go to the partition where it is, or to that of its first row; first-row drops those of others."""
+        """All rows of a key go to where it is, or to the partition of its first row; first-row drops those of others."""
         count = np.arange(len(rows.order))
         starts = count[rows.first][np.cumsum(rows.first) - 1]
         before = self._partition_of(rows.before)

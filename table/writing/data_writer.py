@@ -1,9 +1,8 @@
 """Write the data files of one (partition, bucket).
 
 Owns: the size of row groups and files, statistics, indexes, the files' names, and whether a file's bytes are stored now or with
-the commit.
-Must not know: the meaning of partitions, commits. Source: format/data-files §1, §2, §3, §4; format/statistics §1;
-format/manifests §6.
+the commit. Must not know: the meaning of partitions, commits.
+Source: format/data-files §1, §2, §3, §4; format/statistics §1; format/manifests §6.
 Invariants: Memory is bounded by one row group. A file's statistics describe exactly the rows in it. Names are unique.
 """
 
@@ -52,13 +51,10 @@ class FileSettings:
     """How a table's data files are written. Made once per writer.
 
     Attributes:
-        target_bytes: a file is closed when it has grown to this size.
-        indexes: the indexes that each file gets.
+        target_bytes, blob_target_bytes: a file, or one of BLOBs, is closed when it has grown to this size.
         most_embedded_bytes: larger indexes are stored beside their file, smaller ones in its manifest entry.
         external: where files are stored; None for the table's own folder.
-        fields: the columns of a file, without BLOBs.
-        blobs: the BLOB columns, which have files of their own.
-        blob_target_bytes: a file of BLOBs is closed when it has grown to this size.
+        fields, blobs: the columns of a file, and the BLOB columns, which have files of their own.
         write_cols: the names of `fields`, if these are not all columns of the schema.
     """
 
@@ -78,15 +74,9 @@ class FileSettings:
 
     @staticmethod
     def of(schema: TableSchema, columns: Sequence[Field] | None = None) -> FileSettings:
-        """Read the table's options.
+        """Read the table's options. `columns` are those that are written; by default those of the schema.
 
-        Args:
-            columns: the columns that are written; by default those of the schema.
-
-        Raises:
-            Unsupported: a file format, codec or kind of index that lakelatch does not write, or a column that the format
-                cannot hold.
-            InvalidArgument: an invalid option for indexes.
+        Refuses formats, codecs and kinds of index that lakelatch does not write, and columns that the format cannot hold.
         """
         options = schema.options
         default_bytes = KEY_TABLE_TARGET_BYTES if schema.primary_keys else DEFAULT_TARGET_BYTES
@@ -143,7 +133,6 @@ class DataFileWriter:
         self.written_keys: list[str] = []
 
     def write(self, batch: pa.RecordBatch) -> None:
-        """Write a batch that has the table's columns."""
         for part, size in self._slices(batch):
             if self.held_bytes + size > self._group_bytes:
                 self.flush()
@@ -151,8 +140,7 @@ class DataFileWriter:
             self.held_bytes += size
 
     def _slices(self, batch: pa.RecordBatch) -> Iterator[tuple[pa.RecordBatch, int]]:
-        """Pieces of at most a row group, so that one large batch still makes files of a small target size; with their bytes,
-        which are found once, because that takes as long as to copy a few rows."""
+        """Pieces of at most a row group, with their bytes, so that one large batch still makes files of a small target size."""
         size = batch.nbytes
         rows = max(_ROLL_CHECK_ROWS, -(-batch.num_rows // max(-(-size // self._group_bytes), 1)))
         if rows >= batch.num_rows:

@@ -29,9 +29,8 @@ _ARITY_BYTES = 4
 class DynamicBuckets:
     """Gives keys the buckets that their partition's index says, and new keys a bucket with room.
 
-    Args:
-        known: reads the index of a partition.
-        assigners: how many divide the new keys among them; option `dynamic-bucket.initial-buckets` by default, else one.
+    `known` reads the index of a partition. As many as `assigners` divide the new keys among them; option
+    `dynamic-bucket.initial-buckets` by default, else one.
     """
 
     def __init__(self, schema: TableSchema, known: KnownHashes, *, assigners: int | None = None) -> None:

@@ -38,8 +38,7 @@ class KeyFileSettings:
 
     Attributes:
         files: what these files share with those of tables without a key.
-        keys: the key columns as the table names them.
-        stored_keys: the key columns as files name them, `_KEY_<name>`; the table's own columns in thin mode.
+        keys, stored_keys: the key columns as the table names them, and as files do: `_KEY_<name>`, or the same in thin mode.
         key_modes: the mode of the statistics of each of `stored_keys`.
         rows: the columns of the rows that are written.
     """
@@ -53,16 +52,9 @@ class KeyFileSettings:
 
     @staticmethod
     def of(schema: TableSchema, *, level: int = 0, changelog: bool = False) -> KeyFileSettings:
-        """Read the table's options.
+        """Read the table's options, some of which depend on the level (`file.format.per.level` and others).
 
-        Args:
-            level: format, codec and statistics may depend on it (`file.format.per.level` and others).
-            changelog: for files of a changelog, which have options of their own, and no indexes.
-
-        Raises:
-            Unsupported: a file format, codec or kind of index that lakelatch does not write, or a column that the format
-                cannot hold.
-            InvalidArgument: an invalid option.
+        Files of a changelog have options of their own, and no indexes. Errors are those of `FileSettings.of`.
         """
         schema = _as_written(schema, level, changelog)
         if schema.options.get(opt.FILE_FORMAT) == "csv":
@@ -138,16 +130,7 @@ class KeyFileWriter(DataFileWriter):
 
     Rows are batches with the columns `_SEQUENCE_NUMBER` (int64), `_VALUE_KIND` (int8) and those of the table, in this order.
     They are sorted by key over all calls of `write`. A file of a level has one row per key; a file of a changelog has any
-    number.
-
-    Args:
-        folder: the key prefix of the bucket, ending in a slash.
-        name_stem: the unique start of the files' names; a counter and the suffix follow.
-        level: of the files.
-        source: `SOURCE_APPEND` or `SOURCE_COMPACT`.
-        travelling: small files may stay in memory, to be stored with the commit.
-        changelog: the files are of a changelog.
-        settings: those of the schema and level, if there are several writers.
+    number. `source` is `SOURCE_APPEND` or `SOURCE_COMPACT`; `settings` are given if several writers share them.
     """
 
     def __init__(
@@ -169,11 +152,7 @@ class KeyFileWriter(DataFileWriter):
         self._begin()
 
     def write(self, batch: pa.RecordBatch) -> None:
-        """Write rows.
-
-        Raises:
-            InvalidArgument: the batch has other columns.
-        """
+        """Write rows; refuses a batch with other columns."""
         if batch.schema.names != self._keyed.rows.names:
             raise InvalidArgument(
                 f"rows with a key have the columns {self._keyed.rows.names}, not {batch.schema.names}"

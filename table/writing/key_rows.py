@@ -33,9 +33,6 @@ class KeyConformer:
     Args:
         row_kind: the column of the data that names the kind of each row. It need not be a column of the table.
         deletes: the rows have the keys of the rows to delete. Other columns may be missing.
-
-    Raises:
-        InvalidArgument: `row_kind` contradicts the table's options, or rows cannot be deleted by key.
     """
 
     def __init__(
@@ -56,12 +53,7 @@ class KeyConformer:
         self.schema = pa.schema([_KIND, *self._conform.schema])
 
     def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The batch with the kinds of its rows and the table's columns, in the table's order and types.
-
-        Raises:
-            InvalidArgument: the table lacks a column of the batch, a required column is missing, a value does not fit, or is
-                no kind of row; or the table takes no rows that delete.
-        """
+        """The batch with the kinds of its rows and the table's columns, in their order and types. Refuses what does not fit."""
         kinds = self._kinds(batch)
         name = self._row_kind
         if name is not None and name not in self._schema.by_name:

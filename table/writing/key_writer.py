@@ -34,13 +34,7 @@ _STEP_ROWS = 1 << 16
 
 @dataclass(frozen=True)
 class KeyForm:
-    """How the new rows of a table become files.
-
-    Attributes:
-        rules: those of rows that are not written yet.
-        files, changelog: the settings of data files and of changelog files; None if the writer makes no changelog.
-        prefix, changelog_prefix: the begin of their names.
-    """
+    """How the new rows of a table become files. `rules` are those of rows that are not written yet."""
 
     schema: TableSchema
     rules: MergeRules
@@ -51,14 +45,7 @@ class KeyForm:
 
     @staticmethod
     def of(schema: TableSchema, changelog: bool = True) -> KeyForm:
-        """Read the table's options.
-
-        Args:
-            changelog: whether a changelog is written if the options ask for one.
-
-        Raises:
-            Unsupported, InvalidArgument: as for `KeyFileSettings.of` and `engine_of`.
-        """
+        """Read the table's options. A changelog is made if they ask for one and `changelog` is set."""
         rules = merge_rules(schema)
         assert rules is not None
         engine_of(rules).needs(rules, schema.fields, schema.names)
@@ -76,15 +63,7 @@ class KeyForm:
 class KeyBuffer:
     """The rows of one (partition, bucket), in memory until they are flushed.
 
-    Args:
-        folder: the key prefix of the bucket, ending in a slash.
-        stem: the unique part of the files' names.
-        travelling: small files may stay in memory, to be stored with the commit.
-        first_number: finds the sequence number of the first row, when it is needed.
-
-    Attributes:
-        held_bytes: the size of the rows in memory.
-        files, changelog_files: what was written.
+    `first_number` finds the sequence number of the first row, when it is needed. The rest is as for `DataFileWriter`.
     """
 
     def __init__(
@@ -149,11 +128,9 @@ class KeyBuffer:
         self._data.finish()
 
     def finish(self) -> None:
-        """Write what is left. Afterwards `files` and `uploads` are complete."""
         self.flush()
 
     def abort(self) -> None:
-        """Stop. Files that are complete remain."""
         self._held = []
         for writer in self._writers:
             writer.abort()

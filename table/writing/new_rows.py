@@ -25,9 +25,7 @@ if TYPE_CHECKING:  # what only tables with a primary key need takes as long to i
 class NewRows:
     """Takes rows and writes their files.
 
-    Args:
-        commit_user: of the transaction, for the names of files with postponed rows.
-        lookups: what must be read of the table's rows; without it, keys across partitions cannot be written.
+    `commit_user` is for the names of files with postponed rows. Without `lookups`, keys across partitions cannot be written.
     """
 
     def __init__(self, committer: Committer, commit_user: str, lookups: KeyLookups | None) -> None:
@@ -38,24 +36,17 @@ class NewRows:
         self._renumberers: list[Renumberer] = []
 
     def write(self, data: Any, *, row_kind: str | None, deletes: bool, replaces: bool, whole: bool) -> None:
-        """Write rows, in any form that `TableWriter.write` accepts.
-
-        Args:
-            row_kind, deletes: as for `TableWriter.write`.
-            replaces: the rows replace others, in the whole table if `whole` is set.
-        """
+        """Write rows as `TableWriter.write` does. They replace others if `replaces` is set, in the whole table if `whole` is."""
         if self._writer is None:
             self._writer = self._begun(replaces, whole)
         self._writer.write(data, row_kind=row_kind, deletes=deletes)
 
     @property
     def has_any(self) -> bool:
-        """Were rows given?"""
         return self._writer is not None
 
     @property
     def partitions(self) -> list[bytes]:
-        """The partitions to which rows were written."""
         return self._writer.partitions if self._writer is not None else []
 
     @property
@@ -69,7 +60,6 @@ class NewRows:
         return self._numbers.snapshot if self._numbers is not None else None
 
     def finish(self) -> list[CommitMessage]:
-        """Close all files."""
         return self._writer.finish() if self._writer is not None else []
 
     def renumberer(self, messages: Iterable[CommitMessage]) -> Renumberer | None:
@@ -83,7 +73,6 @@ class NewRows:
         return self._renumberers[-1]
 
     def abandon(self) -> None:
-        """Delete the files."""
         if self._writer is not None:
             self._writer.abort()
         for renumberer in self._renumberers:
@@ -109,7 +98,6 @@ class NewRows:
         )
 
     def _placement(self, base: BaseNumbers, replaces: bool, whole: bool) -> Placement:
-        """How rows of a table with a primary key get their buckets."""
         from .placing import placement_of
 
         indexes = self._committer.hash_indexes()

@@ -26,8 +26,7 @@ from ..conforming.sources import batches_of
 def snapshot_read(timeline: Timeline, read_snapshot: int | None) -> Snapshot | None:
     """The snapshot that an overwrite replaces: the one that its rows were computed from, if the caller gives it (H13).
 
-    Raises:
-        CommitConflict: the snapshot has expired, so later changes cannot be distinguished from its contents.
+    If it has expired, that is a conflict, because later changes cannot be distinguished from its contents.
     """
     if read_snapshot is None:
         return timeline.latest()
@@ -40,11 +39,7 @@ def snapshot_read(timeline: Timeline, read_snapshot: int | None) -> Snapshot | N
 def overwrite_spec(
     schema: TableSchema, partition: Mapping[str, Any] | str | None, dynamic: bool
 ) -> dict[str, Any] | None:
-    """What an overwrite replaces: values by partition column ({} = the whole table); None = every partition with new rows.
-
-    Raises:
-        InvalidArgument: the arguments contradict each other, or do not fit the table.
-    """
+    """What an overwrite replaces: values by partition column ({} = the whole table); None = every partition with new rows."""
     codec = codec_of(schema)
     if dynamic and partition is not None:
         raise InvalidArgument("overwrite takes partition= or dynamic=True, not both")

@@ -83,11 +83,7 @@ def partition_numbers(codec: PartitionCodec, batch: pa.RecordBatch) -> tuple[Arr
 
 
 def by_place(codec: PartitionCodec, batch: pa.RecordBatch, numbers: Array | None) -> Placed:
-    """Cut a batch by partition and bucket.
-
-    Args:
-        numbers: the bucket of each row; None for a table without buckets.
-    """
+    """Cut a batch by partition and bucket. `numbers` has the bucket of each row; None for a table without buckets."""
     codes, partitions = partition_numbers(codec, batch)
     if numbers is None:
         yield from cut(batch, codes, list(zip(partitions, repeat(UNAWARE_BUCKET), strict=False)))
@@ -98,11 +94,7 @@ def by_place(codec: PartitionCodec, batch: pa.RecordBatch, numbers: Array | None
 
 
 def cut(batch: pa.RecordBatch, codes: Array, targets: Sequence[PartitionBucket]) -> Placed:
-    """The rows of each target, in order.
-
-    Args:
-        codes: the index of each row's target. Each target has a row.
-    """
+    """The rows of each target, in order. `codes` has the index of each row's target. Each target has a row."""
     if len(targets) == 1:
         yield targets[0], batch
         return
@@ -113,11 +105,7 @@ def cut(batch: pa.RecordBatch, codes: Array, targets: Sequence[PartitionBucket])
 
 
 def bucket_function(schema: TableSchema) -> Callable[[pa.RecordBatch], Any] | None:
-    """The function from a batch to the fixed bucket of each row; None for a table without buckets.
-
-    Raises:
-        InvalidArgument: an unknown function, or one that does not support the key's type.
-    """
+    """The function from a batch to the fixed bucket of each row; None for a table without buckets."""
     if schema.bucket < 1:
         return None
     fields = [schema.by_name[name] for name in schema.bucket_keys]
@@ -133,10 +121,7 @@ def _only_bucket(batch: pa.RecordBatch) -> Any:
 
 
 def partition_codes(columns: list[pa.Array]) -> tuple[pa.Array, pa.Array]:
-    """Number the distinct combinations of some columns 0, 1, 2 … in order of first sight.
-
-    Returns:
-        The number of each row, and the index of the first row of each number.
+    """Number the combinations of some columns 0, 1, 2 … in order of first sight: each row's number, and each number's first row.
 
     >>> codes, firsts = partition_codes([pa.array(["a", "b", "a", None])])
     >>> codes.to_pylist(), firsts.to_pylist()
@@ -160,10 +145,7 @@ def partition_codes(columns: list[pa.Array]) -> tuple[pa.Array, pa.Array]:
 
 
 def in_order_of(codes: Array, count: int) -> Array:
-    """The rows by their code, those of one code in their order.
-
-    Args:
-        count: how many codes there are. NumPy sorts small integers in one pass.
+    """The rows by their code, those of one code in their order. NumPy sorts small integers in one pass.
 
     >>> in_order_of(np.array([1, 0, 1, 0]), 2).tolist()
     [1, 3, 0, 2]

@@ -32,9 +32,7 @@ from .postponed import PostponedBuckets, SettledBuckets
 class KeyLookups:
     """What a job must read of a table's rows, done by those who know how rows are read.
 
-    Attributes:
-        stored: the primary keys of all rows of a snapshot, by place.
-        move: messages, with some keys in other buckets.
+    `stored` gives the primary keys of all rows of a snapshot, by place. `move` puts some keys of messages into other buckets.
     """
 
     stored: Callable[[Snapshot | None], Iterable[tuple[PartitionBucket, pa.RecordBatch]]]
@@ -50,15 +48,9 @@ def placement_of(
     replaces: bool,
     whole: bool,
 ) -> Placement:
-    """How the rows of a job get their buckets.
+    """How the rows of a job that begins on `base` get their buckets.
 
-    Args:
-        base: the snapshot that the job begins on.
-        replaces: the rows replace those of their partitions, so that no key of these is kept.
-        whole: they replace the whole table.
-
-    Raises:
-        Unsupported: an overwrite of single partitions, where a key may be in another one.
+    With `replaces`, the rows replace those of their partitions, or of the table if `whole`, so that no key of these is kept.
     """
     mode = bucket_mode(schema)
     if mode is BucketMode.DYNAMIC:

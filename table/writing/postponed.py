@@ -55,11 +55,7 @@ class PostponedBuckets:
 
 
 class SettledBuckets:
-    """Puts rows into real buckets (option `postpone.batch-write-fixed-bucket`), as many as the partition has.
-
-    Args:
-        count_of: finds the number of real buckets of a partition; None for one that has none.
-    """
+    """Puts rows into real buckets (option `postpone.batch-write-fixed-bucket`), as many as `count_of` says the partition has."""
 
     def __init__(self, schema: TableSchema, count_of: Callable[[bytes], int | None]) -> None:
         self._codec, self._count_of = codec_of(schema), count_of
@@ -88,11 +84,7 @@ class SettledBuckets:
 
 @dataclass(frozen=True)
 class PostponedForm:
-    """How the files of one job that are set aside are written.
-
-    Attributes:
-        prefix: the begin of their names.
-    """
+    """How the files of one job that are set aside are written. Their names begin with `prefix`."""
 
     schema: TableSchema
     files: KeyFileSettings
@@ -114,7 +106,6 @@ class PostponedWriter(KeyFileWriter):
         self._columns = form.files.rows
 
     def write(self, batch: pa.RecordBatch) -> None:
-        """Take rows, as `KeyConformer` makes them."""
         numbers = pa.array(np.full(batch.num_rows, UNKNOWN_SEQUENCE, np.int64))
         arrays = [numbers if name == ROW_SEQUENCE.name else batch.column(name) for name in self._columns.names]
         super().write(pa.RecordBatch.from_arrays(arrays, schema=self._columns))
@@ -133,11 +124,7 @@ def postponed_schema(schema: TableSchema) -> TableSchema:
 
 
 def postponed_prefix(prefix: str, commit_user: str, write_id: int) -> str:
-    """The start of the names of one writer's files. A compaction reads the files of a writer in their order.
-
-    Args:
-        prefix: option `data-file.prefix`.
-        write_id: a number that no other writer of this user has.
+    """The start of the names of a writer's files, which a compaction reads in their order. `write_id` is this writer's alone.
 
     >>> postponed_prefix("data-", "a job", 7)
     'data--u-a_job-s-7-w-'

@@ -33,11 +33,7 @@ _PART_BYTES = 16 << 20
 
 
 class Renumberer:
-    """Makes the rows of a job newer than all others. Its instances are the `renumber` of a commit request.
-
-    Args:
-        uploads: the files of the job that are not in the store yet.
-    """
+    """Makes the rows of a job newer than all others: the `renumber` of a commit request. `uploads` are not in the store yet."""
 
     def __init__(self, store: Store, schema: TableSchema, uploads: Iterable[PendingUpload] = ()) -> None:
         self._store, self._schema = store, schema
@@ -48,16 +44,10 @@ class Renumberer:
         self._written: list[str] = []
 
     def __call__(self, entries: Sequence[ManifestEntry], above: int, by_clock: bool = True) -> Renumbered:
-        """The same rows in new files.
+        """The same rows in new files. `entries` are new files of the job, or those of an earlier call.
 
-        Args:
-            entries: new files of the job, or those of an earlier call.
-            above: the new numbers are larger than this one. All buckets begin with the same number.
-            by_clock: they are also above the clock, as those of a job that begins now; else they are as small as can be.
-
-        Raises:
-            TableCorrupt, StoreUnavailable: a file cannot be read or written.
-            InvalidArgument: there are no larger numbers.
+        The new numbers are larger than `above`, and all buckets begin with the same number. With `by_clock` they are also above
+        the clock, as those of a job that begins now; else they are as small as can be.
         """
         first, stem = Beginning.now().first_number(above) if by_clock else above + 1, str(uuid.uuid4())
         lowest: dict[PartitionBucket, int] = {}

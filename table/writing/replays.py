@@ -21,8 +21,6 @@ def check_replay(
     """Compare a commit that was not made, because its identity has landed, with what has landed.
 
     Args:
-        first: the receipt of the commit that landed.
-        kind: APPEND or OVERWRITE, as the second one would have been.
         rows: the number of rows that it would have appended; None if it is not known without reading them.
         partitions: the paths of those that it names to be replaced; None for those that its rows are in.
 

@@ -33,14 +33,7 @@ _TEXTS = ("string", "large_string", "string_view", "null")
 
 
 def kinds_of(column: Any, name: str) -> pa.Array:
-    """The kinds that a column of texts names, as int8.
-
-    Args:
-        column: a `pa.Array` of texts, such as `+I -U +U -D`, or `c r u d`, in lower or upper case.
-        name: the column's name, for errors.
-
-    Raises:
-        InvalidArgument: a value is null or no kind, which the error names; or the column has no texts.
+    """The kinds that a column of texts names, as int8: `+I -U +U -D`, or `c r u d`, in lower or upper case. Refuses others.
 
     >>> kinds_of(pa.array(["+I", "d"]), "op").to_pylist()
     [0, 3]
@@ -79,11 +72,7 @@ def counted(kinds: pa.Array, rules: MergeRules, options: TableOptions) -> pa.Arr
 
 
 def check_retracts(rules: MergeRules) -> None:
-    """Refuse rows that delete in a table whose merge engine could never merge them.
-
-    Raises:
-        InvalidArgument: names the option that says what such rows mean.
-    """
+    """Refuse rows that delete in a table whose merge engine could never merge them."""
     if rules.engine == "first-row":
         raise InvalidArgument(
             "a table with option 'merge-engine' = first-row takes no rows that delete",
@@ -104,11 +93,7 @@ def has_groups(rules: MergeRules) -> bool:
 
 
 def columns_to_delete(rules: MergeRules) -> tuple[str, ...]:
-    """The columns that a row needs, besides its key, to delete the row that has its key.
-
-    Raises:
-        InvalidArgument: rows cannot be deleted by key from this table; says why.
-    """
+    """The columns that a row needs, besides its key, to delete the row that has its key. Refuses tables where none can."""
     if rules.ignore_delete:
         raise InvalidArgument("the table has option 'ignore-delete', so rows cannot be deleted from it by key")
     check_retracts(rules)

@@ -20,15 +20,7 @@ SPILL_BYTES = 16 << 20
 
 
 class SpillingSink:
-    """A file that stays in memory while it is small, and is streamed to the store once it is larger.
-
-    Args:
-        store: the table's store.
-        key: the file's key; a whole URL if it is stored outside the table's folder.
-
-    Attributes:
-        size: the number of bytes so far.
-    """
+    """A file that is being written. Its key is a whole URL if it is stored outside the table's folder."""
 
     def __init__(self, store: Store, key: str) -> None:
         self.key = key
@@ -86,7 +78,6 @@ class SpillingSink:
 
     @property
     def name(self) -> str:
-        """The file's name, without its folder."""
         return self.key.rpartition("/")[2]
 
     def finish(self, travelling: bool) -> PendingUpload | None:

@@ -1,10 +1,9 @@
 """A transaction: several appends, or one overwrite, that become one snapshot.
 
 Owns: `Transaction`, and the commit requests for overwrite, drop and truncate. Must not know: how a request is committed, how rows
-become files.
-Source: architecture §3 (isolation); architecture §5. Invariants: Nothing is visible before the block ends without an exception.
-An exception publishes nothing, and the files that were written are removed. If an identity is given, it is looked up before any
-row is written.
+become files. Source: architecture §3 (isolation); architecture §5.
+Invariants: Nothing is visible before the block ends without an exception. An exception publishes nothing, and the files that were
+written are removed. If an identity is given, it is looked up before any row is written.
 """
 
 from __future__ import annotations
@@ -63,7 +62,6 @@ class Transaction:
     """Collects changes. `receipt` is available once the block has ended.
 
     Args:
-        committer, timeline: those of the table's branch.
         commit_user, identifier: the identity; both or neither.
         fresh_user: for a commit without identifier, a unique commit user by which the caller can find the snapshot.
         newest_schema: a schema newer than the committer's is a conflict, because the caller can write the rows again.
@@ -200,8 +198,7 @@ class Transaction:
     def append_messages(self, messages: Iterable[CommitMessage], read_snapshot: Snapshot | None = None) -> None:
         """Add files that other processes wrote. If nothing is committed, they are deleted like the transaction's own files.
 
-        Args:
-            read_snapshot: for a table with a primary key: the snapshot above whose sequence numbers those of the rows are.
+        In a table with a primary key, the sequence numbers of the rows are above those of `read_snapshot`.
         """
         self._begin_write()
         self._read, self._offered = read_snapshot, None
@@ -215,32 +212,20 @@ class Transaction:
         partition: Mapping[str, Any] | str | None = None,
         dynamic: bool = False,
     ) -> None:
-        """As `overwrite`, with files that other processes wrote.
-
-        Args:
-            read_snapshot: the latest snapshot when the work began, whose files are replaced (H13).
-        """
+        """As `overwrite`, with files of other processes. `read_snapshot`, the latest when they began, is replaced (H13)."""
         self._given.extend(messages)
         spec = overwrite_spec(self._schema, partition, dynamic)
         self._begin_overwrite(spec, read_snapshot)
         refuse_outside(self._schema, [m.partition for m in self._given], spec)
 
     def update_messages(self, messages: Iterable[CommitMessage], read_snapshot: Snapshot | None) -> None:
-        """Add files with new columns for existing rows.
-
-        Args:
-            read_snapshot: the snapshot that has these rows. Changes of them since are a conflict.
-        """
+        """Add files with new columns for rows of `read_snapshot`. Changes of these rows since are a conflict."""
         self._begin("WRITE", read_snapshot)
         self._updates_rows = True
         self._given.extend(messages)
 
     def reads_rows(self, read: RowsRead, operation: OperationWord) -> None:
-        """The rows that follow were computed from rows of the table, which must not have changed until they land.
-
-        Args:
-            operation: a word for it.
-        """
+        """The rows that follow were computed from rows of the table, which must not have changed until they land."""
         self._begin_write()
         self._operation_name, self._rows_read = operation, read
 
@@ -338,11 +323,7 @@ class Transaction:
         return self._rows_read is not None or self._updates_rows or bool(self._given)
 
     def _committed(self, messages: list[CommitMessage]) -> tuple[Receipt, list[CommitMessage]]:
-        """Commit. Keys that others have put into other dynamic buckets are written there first, as often as races may be lost.
-
-        Returns:
-            The receipt, and what was committed.
-        """
+        """Commit. Keys that others have put into other dynamic buckets are written there first, as often as races may be lost."""
         before, sent, policy, began = messages, False, RetryPolicy.from_options(self._schema.options), time.monotonic()
         for turn in itertools.count(1):
             try:
@@ -367,7 +348,6 @@ class Transaction:
         raise AssertionError("each turn returns, raises or is followed by another")
 
     def _messages(self) -> list[CommitMessage]:
-        """What was written, by this process and by others."""
         messages = [*self._rows.finish(), *self._given]
         return upgraded(messages, self._schema) if self._target is not None else messages
 

@@ -25,8 +25,6 @@ _TOLD = 5
 
 
 class Writes(Protocol):
-    """A writer of files."""
-
     @property
     def written_keys(self) -> Iterable[str]: ...
 
@@ -49,7 +47,6 @@ class Unfinished:
         self._keys += keys
 
     def writer(self, writer: W) -> W:
-        """A writer whose files belong to the work."""
         self._writers.append(writer)
         return writer
 
@@ -93,14 +90,7 @@ def committing(transaction: AbstractContextManager[T], store: Store, keys: Itera
 
 
 def discard(store: Store, keys: Iterable[str], error: BaseException | None = None) -> list[str]:
-    """Delete files that no snapshot can name.
-
-    Args:
-        error: why they are not needed; it is told which of them stay.
-
-    Returns:
-        Those that could not be deleted. They become orphans.
-    """
+    """Delete files that no snapshot can name. Those that cannot be deleted are returned, and added to the text of `error`."""
     found = list(dict.fromkeys(keys))
     try:
         delete_located(store, found)

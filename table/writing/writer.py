@@ -62,11 +62,7 @@ _DEDICATED = (
 
 
 def check_writable(schema: TableSchema, *, keyed: bool = False) -> None:
-    """Refuse tables that cannot be written yet. The error names the feature and the option.
-
-    Args:
-        keyed: tables with a primary key are written.
-    """
+    """Refuse tables that cannot be written yet; the error names feature and option. With `keyed`, a primary key is no reason."""
     options = schema.options
     check_side_effects(schema.option_texts)
     if schema.primary_keys:
@@ -126,7 +122,6 @@ class TableWriter:
     Args:
         job: names of data files begin with it, so that the files of a failed job can be listed and removed.
         travelling: small files stay in memory, to be stored with the commit. Only if one process writes and commits.
-        largest_numbers: for tables with a primary key.
         changelog: write the changelog that option `changelog-producer` asks for. Overwrites have none.
         beginning: when the job began; the same for all of its tasks.
         placement: chooses the places of rows; by default by the bucket key.
@@ -174,12 +169,7 @@ class TableWriter:
         self.row_count = 0
 
     def write(self, data: Any, *, row_kind: str | None = None, deletes: bool = False) -> None:
-        """Write rows, in any form that `batches_of` accepts.
-
-        Args:
-            row_kind: the column that names the kind of each row, for tables with a primary key.
-            deletes: the rows have the keys of rows to delete.
-        """
+        """Write rows, in any form that `batches_of` accepts. The other arguments are as for `KeyConformer`."""
         conform: Callable[[pa.RecordBatch], pa.RecordBatch] = self._conform
         if self._rules is not None:
             from .key_rows import KeyConformer
@@ -291,7 +281,6 @@ class TableWriter:
         return writer
 
     def _first_number(self, target: PartitionBucket) -> int:
-        """The sequence number of the first row of a bucket."""
         largest = self._largest_numbers({partition for partition, _ in self._writers})
         return self._beginning.first_number(largest.get(target, -1))
 
