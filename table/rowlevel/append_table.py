@@ -70,12 +70,7 @@ class Counts:
 
 @dataclass(frozen=True)
 class Planned:
-    """A change of rows that is ready to be committed.
-
-    Attributes:
-        messages: its files and index files.
-        read: the snapshot that it was planned on.
-    """
+    """A change of rows that is ready to be committed: its messages, and the snapshot that it was planned on."""
 
     messages: tuple[CommitMessage, ...]
     read: Snapshot | None
@@ -117,12 +112,7 @@ def _one_by_one(changer: FileChanger, splits: Sequence[Split]) -> Iterator[FileC
 
 @dataclass
 class AppendChange:
-    """One change of rows, planned again as often as it takes.
-
-    Args:
-        schema: the newest schema, with which rows are read and written.
-        change_files: applies the operation to files.
-    """
+    """One change of rows, planned again as often as it takes. Rows are read and written with `schema`, the newest one."""
 
     store: Store
     schema: TableSchema
@@ -142,12 +132,7 @@ class AppendChange:
     # ---------------------------------------------------------------------------------------------------------- plan
 
     def plan(self, timeline: Timeline, snapshot: Snapshot | None) -> Planned:
-        """What the change means on a snapshot.
-
-        Raises:
-            Unsupported: rows of another branch are concerned, or the table cannot be written.
-            InvalidArgument: a value cannot be computed, or two rows of the source meet one row of the table.
-        """
+        """What the change means on a snapshot. Refuses rows of another branch, and values that cannot be computed."""
         scan = plan_scan(timeline, snapshot, self.schema, self.operation.predicate)
         files = list(self._files(scan, timeline))
         covered = self._covered(scan.residual, timeline) if self.operation.deletes_all else None
@@ -185,7 +170,6 @@ class AppendChange:
         isolation: Isolation,
         properties: dict[str, str],
     ) -> RowChange:
-        """The commit of a plan."""
         entries, index = entries_of(planned.messages), index_entries_of(planned.messages)
         replaces = bool(index) or any(e.kind == DELETE for e in entries)
         serial = isolation == "serializable"
@@ -203,11 +187,7 @@ class AppendChange:
         )
 
     def discard(self, everything: bool) -> None:
-        """Delete the new files of the last plan, which was not committed.
-
-        Args:
-            everything: also those that another plan could use.
-        """
+        """Delete the new files of the last plan, which was not committed; if `everything`, also those that another could use."""
         keys, self._loose = self._loose, []
         if everything:
             keys += [key for change, _ in self._known.values() for key in change.keys]
@@ -223,7 +203,6 @@ class AppendChange:
     # --------------------------------------------------------------------------------------------------------- files
 
     def _files(self, scan: ScanPlan, timeline: Timeline) -> Iterator[Split]:
-        """The files of a plan, each alone."""
         for split in scan.splits:
             if split.branch != timeline.paths.branch:
                 raise Unsupported(
@@ -308,7 +287,6 @@ class AppendChange:
     def _changes_of_files(
         self, changes: Sequence[FileChange], whole: Sequence[Split], index: Sequence[IndexEntry]
     ) -> Iterator[CommitMessage]:
-        """One message for each (partition, bucket) of which files change."""
         places: dict[tuple[bytes, int], list[FileChange]] = {}
         for change in (*changes, *(FileChange(split, is_gone=True) for split in whole)):
             if change.changes or change.is_gone:

@@ -41,7 +41,6 @@ class Assignment:
     """A value for each of some columns.
 
     Attributes:
-        fields: the columns of the table.
         values: for each column that gets a value, a bound expression.
         whole: those of them that take the column of a source as it is, by the rules of all rows that come in.
         keeps: do the other columns keep their values (UPDATE), or do they get their defaults (INSERT)?
@@ -67,17 +66,12 @@ class Assignment:
         only: str | None = None,
         zone: tzinfo | None = None,
     ) -> Assignment:
-        """Assignments from what the caller gave.
+        """Assignments from what the caller gave for each column: SQL text, `ll.lit(…)`, `ll.in_zone(…)`, or any other value.
 
         Args:
-            given: columns, each with SQL text, `ll.lit(…)`, `ll.in_zone(…)`, or any value that is no text.
-            schemas: the columns of each table, with their types.
             where: what they are for, for errors.
             only: the one table whose columns may be named.
             zone: of values that are points in time and have none; None refuses them.
-
-        Raises:
-            InvalidArgument: there is no such column, or a type does not fit.
         """
         if not isinstance(given, Mapping) or not given:
             raise InvalidArgument(f"{where} is {given!r}", next_step="give a dict: {'column': 'expression'}")
@@ -135,13 +129,9 @@ class Assignment:
         return {k: v for k, v in self.__dict__.items() if k != "_conform"}
 
     def applied(self, tables: Tables, rows: int) -> pa.RecordBatch:
-        """The rows with their new values, in all columns of the table.
+        """The rows with their new values, in all columns of the table. An error names the column.
 
-        Args:
-            tables: the rows of each table; those of the target with all columns, if columns keep their values.
-
-        Raises:
-            InvalidArgument: a value cannot be computed, or does not fit; names the column.
+        `tables` has the rows of each table; those of the target with all columns, if columns keep their values.
         """
         arrays, fields = [], []
         for field in self.fields:
@@ -190,7 +180,6 @@ def _column_of(key: str, by_name: Mapping[str, Field], names: Names, where: str)
 
 
 def _rounded(values: pa.Array, target: pa.DataType) -> pa.Array:
-    """Decimals and fractions with the scale of a DECIMAL column."""
     if _is.is_decimal(target) and _is.is_decimal(values.type) and values.type.scale > target.scale:
         return rounded(values, target.scale)
     if _is.is_decimal(target) and _is.is_floating(values.type):

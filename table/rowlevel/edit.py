@@ -26,12 +26,7 @@ from .operation import DELETED, Found
 
 @dataclass(frozen=True)
 class Edit:
-    """Deletes or updates the rows for which a condition is true; see `Operation`.
-
-    Attributes:
-        predicate: the condition, bound; None for all rows.
-        assignment: the new values; None to delete the rows.
-    """
+    """Deletes the rows for which `predicate` is true, None for all. With an assignment it updates them. See `Operation`."""
 
     predicate: Predicate | None
     assignment: Assignment | None = None
@@ -45,13 +40,7 @@ class Edit:
         alias: str | None = None,
         zone: tzinfo | None = None,
     ) -> Edit:
-        """A change from what the caller gave.
-
-        Args:
-            given: the new values, for an update.
-            alias: another name of the table in `where` and `given`.
-            zone: of times that are points in time and have none; None refuses them.
-        """
+        """A change from what the caller gave, as for `Assignment.of`. `alias` is another name of the table."""
         names = Names({TARGET: schema.names}, {alias: TARGET} if alias else {})
         chosen = condition_of(where, schema.fields, zone, names)
         if given is None:

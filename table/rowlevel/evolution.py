@@ -46,11 +46,7 @@ class EvolvingChange:
         check_writable(self.schema)
 
     def plan(self, timeline: Timeline, snapshot: Snapshot | None) -> Planned:
-        """What the change means on a snapshot.
-
-        Raises:
-            Unsupported: single rows would be deleted, which this kind of table cannot do.
-        """
+        """What the change means on a snapshot. Refuses to delete single rows, which this kind of table cannot do."""
         self._messages, self._whole = [], None
         scan = plan_scan(timeline, snapshot, self.schema, self.operation.predicate)
         if self.operation.deletes_all and scan.residual is None:
@@ -134,7 +130,6 @@ class EvolvingChange:
         )
 
     def discard(self, everything: bool) -> None:
-        """Delete the files of the last plan, which was not committed."""
         messages, self._messages = self._messages, []
         discard(self.store, keys_of(self.schema, messages))
 

@@ -44,7 +44,6 @@ class FileChange:
     """The change of one file.
 
     Attributes:
-        split: the file, alone.
         deleted, updated: how many rows.
         positions: the rows that leave the file: deleted ones, and updated ones that are written elsewhere.
         rows: the new rows that are written elsewhere; None for none.
@@ -78,12 +77,10 @@ class FileChange:
 
 @dataclass(frozen=True)
 class FileChanger:
-    """Applies an operation to files.
+    """Applies an operation to those rows of files that fulfil `residual`; None if choosing the files was enough.
 
-    Attributes:
-        residual: what each row must fulfil; None if choosing the files was enough.
-        marks: rows are marked as deleted, and files are never written anew.
-        moves: an updated row may belong into another partition or bucket.
+    If `marks`, rows are marked as deleted, and files are never written anew. If `moves`, an updated row may belong into another
+    partition or bucket.
     """
 
     store: Store
@@ -120,12 +117,7 @@ class FileChanger:
         return {k: v for k, v in self.__dict__.items() if k not in made}
 
     def change(self, split: Split, name: str) -> FileChange:
-        """What the operation does to a file.
-
-        Args:
-            split: one file.
-            name: a unique name for new files, which follows the table's prefix.
-        """
+        """What the operation does to one file. `name` is a unique name for new files, which follows the table's prefix."""
         positions, found = self._found(split)
         if not len(positions):
             return FileChange(split, met=found.met)
@@ -145,7 +137,6 @@ class FileChanger:
         return change if self.marks else self._rewritten(change, positions, found, name)
 
     def _stays(self, split: Split, leaving: int) -> bool:
-        """Does any row of the file stay?"""
         live = split.live_rows((0,))
         return live is None or live > leaving
 
@@ -163,7 +154,6 @@ class FileChanger:
         return np.concatenate(at), Found(_NONE, actions, sources, met)
 
     def _new_rows(self, split: Split, positions: Any, found: Found, chosen: Any) -> pa.Table:
-        """The updated rows, with the columns of `fields`."""
         actions, sources = found.actions[chosen], found.sources[chosen]
         new, done = list[pa.RecordBatch](), 0
         for at, batch in self._whole.numbered(self.store, split, BitMap(positions)):
@@ -217,7 +207,6 @@ class FileChanger:
         )
 
     def _after(self, split: Split, positions: Any, found: Found) -> Iterator[pa.RecordBatch]:
-        """The rows of the file after the change, in their order."""
         for at, batch in self._portions(split, positions, found):
             first, last = np.searchsorted(positions, (at[0], at[-1] + 1))
             here = slice(first, last)

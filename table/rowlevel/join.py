@@ -22,11 +22,7 @@ _is = pa.types
 
 
 class KeyJoin:
-    """Finds the rows of a source by their keys.
-
-    Args:
-        keys: the key columns of the source, with the types of `common`.
-        rows: the number of rows of the source.
+    """Finds the rows of a source by their keys, which have the types of `common`.
 
     >>> join = KeyJoin([pa.array([7, None, 8, 7])], 4)
     >>> [found.tolist() for found in join.pairs([pa.array([8, None, 7])], 3)]
@@ -75,8 +71,6 @@ def _places(known: Any, values: Any) -> Any:
 
 
 class _Column:
-    """The distinct values of one key column of the source."""
-
     def __init__(self, values: pa.Array) -> None:
         self._numbers = _integers(values)
         if self._numbers is not None:
@@ -117,9 +111,5 @@ def _plain(values: pa.Array) -> pa.Array:
 
 
 def common(where: str, columns: Sequence[pa.Array]) -> list[pa.Array]:
-    """Key columns of both sides with one type.
-
-    Raises:
-        InvalidArgument: there is no such type.
-    """
+    """Key columns of both sides with one type. Refuses columns that have none."""
     return unified(Scope(where), columns)

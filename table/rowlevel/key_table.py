@@ -47,11 +47,7 @@ _BEFORE, _AFTER, _GONE, _NEW = "-U", "+U", "-D", "+I"
 
 @dataclass
 class KeyChange:
-    """One change of rows; each attempt reads and writes anew.
-
-    Raises:
-        Unsupported: the merge engine cannot do it; names the option.
-    """
+    """One change of rows; each attempt reads and writes anew. Refuses what the merge engine cannot do."""
 
     store: Store
     schema: TableSchema
@@ -68,7 +64,6 @@ class KeyChange:
             _check_updates(self.schema, rules)
 
     def planned(self, timeline: Timeline, snapshot: Snapshot | None) -> ScanPlan:
-        """The files with the rows that it concerns."""
         scan = plan_scan(timeline, snapshot, self.schema, self.operation.predicate)
         for split in scan.splits:
             if split.branch != timeline.paths.branch:
@@ -128,7 +123,6 @@ class KeyChange:
         return FilePruner(on_keys, schema, schema_of, codec_of(schema)).may_match
 
     def _changed(self, batch: pa.RecordBatch, tally: dict[int, int], met: list[Any]) -> Iterator[pa.RecordBatch]:
-        """The rows to write for a batch of the table's rows."""
         found = self.operation.find(batch.select(list(self.operation.columns)) if self.operation.columns else batch)
         met.append(found.met)
         gone = found.rows[found.actions == DELETED]
@@ -157,7 +151,6 @@ class KeyChange:
         return batch.set_column(place, self._kind, kinds.cast(batch.schema.field(place).type))
 
     def _check(self, old: pa.RecordBatch, new: pa.RecordBatch) -> None:
-        """Refuse updates that the merge engine would not do."""
         for name in self.schema.primary_keys:
             if not _same(old.column(name), new.column(name)).all():
                 raise InvalidArgument(

@@ -39,12 +39,7 @@ _ONE_BUILDS = forked_lock()
 
 @dataclass(frozen=True)
 class Clause:
-    """One WHEN of a MERGE.
-
-    Attributes:
-        condition: bound; None if the clause always applies.
-        assignment: the new values; None to delete the row.
-    """
+    """One WHEN of a MERGE. Without a condition it always applies, and without an assignment it deletes the row."""
 
     condition: Expression | None
     assignment: Assignment | None
@@ -63,9 +58,7 @@ class MergeRows:
     """A MERGE; see `Operation`.
 
     Attributes:
-        source: its rows.
-        keys: what must be equal.
-        rest: what else must be true of a pair; None for nothing.
+        keys, rest: what must be equal, and what else must be true of a pair; None for nothing.
         chosen: a predicate that rows of the table must fulfil to match; None for none.
         matched, unmatched, absent_rows: the clauses for rows that match, for rows of the table that match nothing, and for rows
             of the source that match nothing.
@@ -200,11 +193,7 @@ class MergeRows:
         return condition(test, tables, len(targets if sources is None else sources), where)
 
     def _first(self, clauses: Sequence[Clause], start: int, rows: pa.RecordBatch, targets: Any, sources: Any) -> Any:
-        """For each pair, what the first clause says that applies to it.
-
-        Args:
-            start: the number of the first assignment of the clauses.
-        """
+        """For each pair, what the first clause says that applies to it. The clauses' assignments are numbered from `start`."""
         actions = np.full(len(targets), _NO_ACTION)
         number = start
         for clause in clauses:

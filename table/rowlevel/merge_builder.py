@@ -46,12 +46,7 @@ _NEVER_ALONE = "the clause before it has no condition, so that this one never ap
 
 @dataclass(frozen=True)
 class _When:
-    """A clause as it was given.
-
-    Attributes:
-        kind: when it applies.
-        set: the new values; None for those of the source's columns, or for a delete.
-    """
+    """A clause as it was given. `set` is None for the values of the source's columns, or for a delete."""
 
     kind: str
     condition: Predicate | str | None
@@ -117,10 +112,7 @@ class Merge:
         return self._with(_When(_UNMATCHED, condition, deletes=True))
 
     def execute(self) -> RowReceipt:
-        """Carry it out, in one commit.
-
-        Returns:
-            The receipt, with the numbers of rows and files.
+        """Carry it out, in one commit. The receipt has the numbers of rows and files.
 
         Raises:
             InvalidArgument: a name, a type or a value does not fit, or two rows of the source change one row; nothing was
@@ -162,8 +154,6 @@ _KINDS = (_MATCHED, _UNMATCHED, _ABSENT)
 
 
 class _Bound:
-    """Names and types of the two tables."""
-
     def __init__(
         self, schema: TableSchema, source: pa.RecordBatch, aliases: Mapping[str, str], zone: tzinfo | None
     ) -> None:
@@ -232,7 +222,6 @@ class _Bound:
         return Clause(test, assignment)
 
     def _all_columns(self) -> dict[str, Any]:
-        """The source's columns for the columns of the same names."""
         for name in self._source.schema.names:
             if name not in self._schema.by_name:
                 raise InvalidArgument(
@@ -242,7 +231,6 @@ class _Bound:
         return {name: Reference((SOURCE, name)) for name in self._source.schema.names}
 
     def _condition(self, test: Expression, where: str, only: str | None = None) -> Expression:
-        """A condition on a row of the table, one of the source, or a pair."""
         bound = Binder(self._schema.fields, self._zone, where).condition(self._names.bound(test, where, only))
         check_condition(bound, self._schemas, where)
         return bound

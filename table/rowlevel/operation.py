@@ -81,25 +81,13 @@ class Operation(Protocol):
         """What becomes of the rows of a batch that has `columns`."""
 
     def parts(self, sources: Any) -> Iterator[slice]:
-        """Ranges of rows that may be made at once: the values that they take from the source are bounded.
-
-        Args:
-            sources: for each row the row of the source that it meets, -1 for none.
-        """
+        """Ranges of rows that may be made at once: what they take from their rows of the source (-1 for none) is bounded."""
 
     def make(self, rows: pa.RecordBatch, actions: Any, sources: Any) -> pa.RecordBatch:
-        """Rows after their assignments. The batch has all columns of the table, and so has the result.
-
-        Raises:
-            InvalidArgument: a value cannot be computed or stored; names the column.
-        """
+        """Rows after their assignments. The batch has all columns of the table, and so has the result."""
 
     def inserted(self, met: Any) -> pa.Table | None:
-        """The rows to add; None for none.
-
-        Args:
-            met: the rows of the source that met a row of the table, each once.
-        """
+        """The rows to add; None for none. `met` are the rows of the source that met a row of the table, each once."""
 
 
 def made(operation: Operation, rows: pa.RecordBatch, actions: Any, sources: Any) -> Iterator[pa.RecordBatch]:

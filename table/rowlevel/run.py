@@ -42,13 +42,7 @@ _DEFAULT_BUDGET_S = 600.0
 
 @dataclass(frozen=True)
 class Opened:
-    """What a change uses of an open table.
-
-    Attributes:
-        committer: the committer for the newest schema that was seen.
-        seen: looks for the newest snapshot and schema.
-        begin: begins a transaction with that schema.
-    """
+    """What a change uses of an open table. `seen` looks for the newest snapshot and schema; the others use that schema."""
 
     committer: Callable[[], Committer]
     seen: Callable[[], tuple[Timeline, Snapshot | None, TableSchema]]
@@ -67,13 +61,9 @@ def change_rows(
 ) -> RowReceipt:
     """Change rows in one commit.
 
-    Args:
-        operation_of: makes the operation for a schema. It is called again if the table gets another schema.
-        isolation: with `serializable`, rows that another writer adds meanwhile and that the operation may concern are a
-            conflict; with `snapshot`, only changes of the same files are.
-
-    Raises:
-        CommitConflict: other commits kept coming first; names the last one.
+    `operation_of` makes the operation for a schema, and again if the table gets another one. With isolation `serializable`, rows
+    that another writer adds meanwhile and that the operation may concern are a conflict; with `snapshot`, only changes of the
+    same files are.
     """
     landed = landed_before(table, commit_user, identifier, isolation)
     if landed is not None:
@@ -162,9 +152,7 @@ def _make_visible(
 ) -> NoReturn:
     """Compact rows that are committed and cannot be read yet: a change that does not know them would hide them.
 
-    Raises:
-        CommitConflict: plan again.
-        Unsupported: others compact this table.
+    Always raises: `CommitConflict` to plan again, or `Unsupported` if others compact this table.
     """
     buckets = {(e.partition, e.bucket) for e in unseen}
     what = f"{len(unseen)} files with rows that this change may concern cannot be read before they are compacted"
@@ -178,11 +166,7 @@ def _make_visible(
 def landed_before(
     table: Opened, commit_user: str | None, identifier: int | None, isolation: Isolation
 ) -> RowReceipt | None:
-    """The receipt of an identity that has landed before.
-
-    Raises:
-        InvalidArgument: half an identity, or no such isolation.
-    """
+    """The receipt of an identity that has landed before. Refuses half an identity, and an isolation that does not exist."""
     check_identity(commit_user, identifier)
     if isolation not in ("snapshot", "serializable"):
         raise InvalidArgument(f"isolation {isolation!r}: use 'snapshot' or 'serializable'")
@@ -193,16 +177,13 @@ def landed_before(
 
 
 def counted(receipt: Receipt, counts: object, plans: int) -> RowReceipt:
-    """The receipt with what was changed."""
     return RowReceipt.of(receipt, **vars(counts), plans=plans)
 
 
 class Retrying:
     """How often a change is planned again: until the time of option `commit.timeout` is over.
 
-    Attributes:
-        plans: the number of plans so far.
-        sent: may a snapshot that names files of any plan have been sent?
+    `plans` counts the plans so far. `sent` is set once a snapshot that names files of any plan may have been sent.
     """
 
     def __init__(self, schema: TableSchema) -> None:

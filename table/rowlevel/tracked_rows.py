@@ -22,8 +22,6 @@ from ..writing.unfinished import discard
 
 
 class TrackedRows:
-    """Writes updated rows with their row ids, which are stored as a column."""
-
     def __init__(self, store: Store, schema: TableSchema) -> None:
         self._store, self._schema = store, schema
         self._settings = FileSettings.of(schema, (*schema.fields, ROW_ID, ROW_SEQUENCE))
