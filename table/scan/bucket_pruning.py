@@ -2,11 +2,9 @@
 
 Owns: finding the values of the bucket key that a predicate allows. Must not know: statistics, splits.
 Source: format/statistics §3 (bucket key: `=`, `IN`, up to 1000 combinations); format/binary-row §4.
-
-A table with postponed buckets (`bucket` = -2) has real ones too.
-
 Invariants: A bucket with a matching row is never skipped. The number of buckets is the file's own `_TOTAL_BUCKETS`, because a
-table can be rescaled partition by partition. A file whose key columns had another type when it was written is kept.
+table can be rescaled partition by partition, and one with postponed buckets (`bucket` = -2) has real ones too. A file whose key
+columns had another type when it was written is kept.
 """
 
 from __future__ import annotations
@@ -28,13 +26,7 @@ MAX_COMBINATIONS = 1000
 
 
 class BucketPruner:
-    """Tests files against the values that a predicate allows for the bucket key.
-
-    Args:
-        predicate: bound to the columns of `schema`.
-        schema: the schema that is read.
-        schema_of: returns any schema of the table by id.
-    """
+    """Tests files against the values that a predicate, bound to the columns of `schema`, allows for the bucket key."""
 
     def __init__(self, predicate: Predicate, schema: TableSchema, schema_of: Callable[[int], TableSchema]) -> None:
         self._schema_of = schema_of

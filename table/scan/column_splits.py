@@ -38,11 +38,7 @@ SplitOf = Callable[[bytes, int, int, Sequence[DataFile]], Split]
 
 
 class ColumnSplits(Sequence[Split]):
-    """Splits that become objects, all at once, when the first of them is looked at. Their number and totals are known before.
-
-    Attributes:
-        file_count, row_count, size: of all splits; the size in bytes.
-    """
+    """Splits that become objects, all at once, when the first of them is looked at. Their number and totals are known before."""
 
     def __init__(self, files: Sequence[FileColumns], order: Array, ends: Array, split_of: SplitOf) -> None:
         self._count, self._lock = len(ends), Lock()
@@ -89,13 +85,7 @@ class ColumnSplits(Sequence[Split]):
 def column_splits(
     files: Sequence[FileColumns], target_bytes: int, open_cost_bytes: int, split_of: SplitOf
 ) -> ColumnSplits:
-    """Pack live files into splits, as `SplitPlanner.splits` does for plain ones.
-
-    Args:
-        files: the live files, in the order of the manifests.
-        target_bytes, open_cost_bytes: as for `pack`.
-        split_of: makes one split, later.
-    """
+    """Pack live files, in the order of the manifests, into splits, as `SplitPlanner.splits` does for plain ones."""
     sizes, numbers = _numbers(files, "file_size"), _numbers(files, "min_sequence_number")
     groups = _groups(files)
     order = np.lexsort((numbers, groups))
@@ -147,11 +137,7 @@ def _splits(files: Sequence[FileColumns], order: Array, ends: Array, split_of: S
 
 
 def live_parts(parts: Sequence[Part]) -> list[FileColumns] | None:
-    """The entries of live files, in order; None if a file that a DELETE concerns lives on, as it may at another level.
-
-    Raises:
-        TableCorrupt: an entry deletes a file that no entry adds; names the file.
-    """
+    """The entries of live files, in order; None if a file that a DELETE concerns lives on, as it may at another level."""
     deleted = {name for part, rows in parts for name in part.file_names(rows[part.kind[rows] == DELETE])}
     if not deleted:
         return [FileColumns(part, rows) for part, rows in parts]
@@ -194,11 +180,7 @@ def _prints(texts: pa.Array) -> Array:
 
 
 def live_files(parts: Sequence[EntryColumns | list[ManifestEntry]]) -> list[FileColumns]:
-    """The live files of a snapshot, given all its entries: as columns if they came as such, and a fold has nothing to decide.
-
-    Raises:
-        TableCorrupt: an entry deletes a file that no entry adds; names the file.
-    """
+    """The live files of a snapshot, given all its entries: as columns if they came as such, and a fold has nothing to decide."""
     columns = [(part, np.arange(part.rows)) for part in parts if not isinstance(part, list)]
     files = live_parts(columns) if len(columns) == len(parts) else None
     if files is None or not have_own_names([f.column("file_name") for f in files]):

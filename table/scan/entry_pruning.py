@@ -35,12 +35,10 @@ _PREFIX = np.uint64((1 << 8 * PREFIX_BYTES) - 1)
 
 @dataclass
 class Wanted:
-    """The entries that a read may need.
+    """The entries that a read may need, as objects or as columns of manifests with the indices of the entries.
 
-    Attributes:
-        parts: the entries as objects, or columns of manifests with the indices of the entries.
-        of_other_partitions: the number of live files in partitions that are not wanted.
-        ruled_out: the number of live files that were dropped because their bounds exclude the predicate.
+    `of_other_partitions` counts the live files in partitions that are not wanted; `ruled_out` counts those that were dropped
+    because their bounds exclude the predicate.
     """
 
     parts: list[list[ManifestEntry] | tuple[EntryColumns, Array]] = field(default_factory=list)
@@ -48,7 +46,6 @@ class Wanted:
     ruled_out: int = 0
 
     def entries(self) -> list[ManifestEntry]:
-        """All of them as objects."""
         found: list[ManifestEntry] = []
         for part in self.parts:
             if isinstance(part, list):
@@ -69,12 +66,8 @@ def wanted_entries(
 ) -> Wanted:
     """The entries that are not ruled out by their partition or, if they are columns, by their bounds.
 
-    Args:
-        parts: the result of `Timeline.entry_parts`.
-        on_partition: a bound predicate on partition columns; None for all partitions.
-        residual: a bound predicate on other columns; None if bounds must not be used.
-        schema: the schema that is read.
-        schema_of: returns any schema of the table by id.
+    `parts` come from `Timeline.entry_parts`. The predicates are bound; `residual`, on the other columns, is None if bounds must
+    not be used.
     """
     wanted, test = Wanted(), PartitionTest(on_partition, codec)
     deleted = {name for part in parts for name in _deleted_names(part)} if residual is not None else set()
@@ -116,9 +109,7 @@ def may_match(
 ) -> Array:
     """A mask of the entries that may hold a row that matches a predicate. An entry is dropped only if it certainly has none.
 
-    Args:
-        predicate: bound to the columns of `schema`.
-        deleted: the names of the data files that an entry deletes.
+    `deleted` are the names of the data files that an entry deletes.
     """
     keep = (columns.kind == DELETE) | columns.named(deleted)
     for schema_id in np.unique(columns.schema_id).tolist():
@@ -163,9 +154,8 @@ _KEEPS: dict[str, Callable[[Any, Array, Array], Array]] = {
 class _Statistics:
     """The bounds of the columns that can be compared for all entries at once.
 
-    Attributes:
-        places: column -> (its position in the statistics, field).
-        known: the entries whose statistics have that layout.
+    `places` gives each column its position in the statistics and its field. `known` are the entries whose statistics have that
+    layout.
     """
 
     def __init__(self, columns: EntryColumns, schema: TableSchema, written: TableSchema) -> None:

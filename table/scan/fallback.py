@@ -26,11 +26,7 @@ FileSchemas = dict[tuple[str, int], TableSchema]
 
 
 def other_branch(schema: TableSchema) -> Option[str] | None:
-    """The option that names another branch to read from; None if there is none.
-
-    Raises:
-        InvalidArgument: both options are set, which Apache Paimon refuses too.
-    """
+    """The option that names another branch to read from, or None. Both of them at once are refused, as Apache Paimon does."""
     named = [option for option in (opt.FALLBACK_BRANCH, opt.PRIMARY_BRANCH) if schema.options.get(option)]
     if len(named) > 1:
         raise InvalidArgument(
@@ -50,17 +46,10 @@ def alone(schema: TableSchema) -> TableSchema:
 def fallback_of(
     timeline: Timeline, option: Option[str], schema: TableSchema, as_of_ms: int | None
 ) -> tuple[Timeline, Snapshot | None]:
-    """The other branch, and the snapshot of it that is read.
+    """The other branch, and the snapshot of it that is read. Refuses a branch that has other columns than the table.
 
-    Args:
-        option: the one that names the branch.
-        schema: the schema that rows are read as.
-        as_of_ms: choose the newest snapshot that is not later, or the first one if all are later, as Apache Paimon does; None
-            for the latest.
-
-    Raises:
-        InvalidArgument: there is no such branch.
-        Unsupported: its columns differ from the table's, or it uses a feature that is not supported.
+    With `as_of_ms` it is the newest snapshot that is not later, or the first one if all are later, as Apache Paimon does; without
+    it the latest.
     """
     branch = schema.options.get(option)
     other = of_branch(timeline, branch)
@@ -91,7 +80,6 @@ def _shape(fields: Iterable[Field]) -> list[tuple[int, str, object]]:
 
 
 def of_branch(timeline: Timeline, branch: str) -> Timeline:
-    """The timeline of another branch of the same table."""
     if branch == timeline.paths.branch:
         return timeline
     return Timeline(timeline.store, TablePaths(branch, timeline.paths.data_directory))

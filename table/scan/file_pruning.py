@@ -60,14 +60,7 @@ def _least_unfilled(least: str | None) -> str | None:
 
 
 class FilePruner:
-    """Tests files against one predicate.
-
-    Args:
-        predicate: bound to the columns of `schema`.
-        schema: the schema that is read.
-        schema_of: returns any schema of the table by id.
-        codec: the codec of the table's partitions.
-    """
+    """Tests files against one predicate, which is bound to the columns of `schema`."""
 
     def __init__(
         self, predicate: Predicate, schema: TableSchema, schema_of: Callable[[int], TableSchema], codec: PartitionCodec

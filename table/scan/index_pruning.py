@@ -36,12 +36,9 @@ _FLOATS = ("FLOAT", "DOUBLE")
 
 
 class IndexPruner:
-    """Tests one predicate against the indexes of files. It can be pickled to another machine.
+    """Tests one predicate, bound to the columns of `schema`, against the indexes of files. Can be pickled to another machine.
 
-    Args:
-        predicate: bound to the columns of `schema`. Conditions on partition columns are ignored.
-        schema: the schema that is read.
-        schema_of: returns the schemas that files name, by id.
+    Conditions on partition columns are ignored.
     """
 
     def __init__(self, predicate: Predicate, schema: TableSchema, schema_of: Callable[[int], TableSchema]) -> None:
@@ -65,16 +62,7 @@ class IndexPruner:
         return rows is None or bool(rows)
 
     def rows(self, store: Store, key: str, file: DataFile) -> BitMap | None:
-        """The positions in the file of the rows that may match; None for all rows.
-
-        Args:
-            store: the table's store.
-            key: the file's key, as in `Split.keys`.
-
-        Raises:
-            TableCorrupt: the index is damaged or missing; names the file.
-            Unsupported: the index has a later version.
-        """
+        """The positions in the file of the rows that may match; None for all rows. `key` is that of `Split.keys`."""
         if file.embedded_file_index is not None:
             return self._embedded(file)
         sidecar, asked = sidecar_of(file, key), self._asked(file)
@@ -124,11 +112,7 @@ def beside(store: Store, sidecar: str, file: DataFile) -> FileIndex:
 
 
 def sidecar_of(file: DataFile, key: str) -> str | None:
-    """The key of the object beside a file that holds its index; None if there is none.
-
-    Raises:
-        TableCorrupt: the file has two of them, or one whose name would leave the folder (H16).
-    """
+    """The key of the object beside a file that holds its index, or None. A name that would leave the folder is refused (H16)."""
     names = [name for name in file.extra_files if name.endswith(INDEX_SUFFIX)]
     if not names:
         return None
@@ -138,11 +122,7 @@ def sidecar_of(file: DataFile, key: str) -> str | None:
 
 
 class SidecarBytes:
-    """The bytes of an index file, fetched on demand and a little ahead.
-
-    Raises:
-        TableCorrupt: the file is missing.
-    """
+    """The bytes of an index file, fetched on demand and a little ahead."""
 
     def __init__(self, store: Store, key: str, named_by: str = "") -> None:
         self._store, self._key = located(store, key)

@@ -24,19 +24,13 @@ def is_visible(entry: ManifestEntry, rules: MergeRules) -> bool:
 
 
 def visible(entries: Sequence[ManifestEntry], rules: MergeRules) -> list[ManifestEntry]:
-    """The files that batch reads see."""
     return [e for e in entries if is_visible(e, rules)]
 
 
 def left_by_bounds(
     entries: Sequence[ManifestEntry], rules: MergeRules, of_keys: FilePruner | None, pruner: FilePruner
 ) -> list[ManifestEntry]:
-    """The files that column statistics do not rule out.
-
-    Args:
-        of_keys: tests files against the part of the predicate on key columns; None if it has none.
-        pruner: tests files against the whole predicate.
-    """
+    """The files that column statistics do not rule out. `of_keys` tests the part of the predicate on key columns, if any."""
     if of_keys is not None:
         entries = [e for e in entries if of_keys.may_match(e)]
     return _left(entries, rules, pruner.may_match)

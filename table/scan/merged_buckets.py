@@ -64,7 +64,6 @@ def merged_buckets(splits: Iterable[Split]) -> list[MergedBucket]:
 
 
 def told(buckets: list[MergedBucket]) -> list[str]:
-    """Lines for a plan's text."""
     lines = [f"           {bucket}" for bucket in buckets[:_MOST_LINES]]
     left = len(buckets) - _MOST_LINES
     return lines if left <= 0 else [*lines, f"           and {left} more buckets with at most as many runs"]

@@ -57,10 +57,9 @@ class ScanPlan(ShownAsText):
         manifests_read: the number of manifests that were not ruled out by their partition statistics.
         files_considered: the number of live files in the manifests that were read.
         files_pruned_by_partition: how many of these are in other partitions.
-        files_pruned_by_bucket: how many of these are in buckets that cannot hold a wanted key.
-        files_pruned_by_statistics: how many of these are ruled out by their column statistics.
-        files_pruned_by_index: how many of these are ruled out by an index in the manifest. An index beside its file is used
-            only when the file is read.
+        files_pruned_by_bucket: how many are in buckets that cannot hold a wanted key.
+        files_pruned_by_statistics: how many are ruled out by their column statistics.
+        files_pruned_by_index: how many are ruled out by an index in the manifest. One beside a file is used when that is read.
         unseen: files with rows that batch reads do not see before a compaction, apart from those that the filter rules out.
     """
 
@@ -184,18 +183,14 @@ def plan_scan(
     (option `scan.primary-branch`).
 
     Args:
-        timeline: the timeline of the table's branch.
         snapshot: the snapshot to read; None for a table without one, which has no rows.
         schema: the schema to read it as: the snapshot's schema, or the table's latest.
         where: a condition, bound or not, or SQL text, that keeps the rows for which it is true; None keeps all.
         columns: the columns that are read. Files that hold none of them are left out. None for all columns.
-        as_of_ms: for a read of the past, the time at which the fallback branch is read, in milliseconds since 1970; None
-            for now.
+        as_of_ms: the time at which the other branch is read, in milliseconds since 1970; None for now.
 
     Raises:
         Unsupported: the table or a file to be read uses a feature that is not supported; names the feature and the option.
-        TableCorrupt: metadata is missing or damaged; names the file.
-        InvalidArgument: the predicate does not fit the columns.
     """
     check_schema_readable(schema)
     bound = condition_of(where, schema.fields)
@@ -334,9 +329,7 @@ def runs_of(entries: Sequence[ManifestEntry], schema: TableSchema) -> Iterable[S
 def _giving(
     run: Sequence[ManifestEntry], fields: Sequence[Field], schema_of: Callable[[int], TableSchema]
 ) -> list[ManifestEntry]:
-    """The files of a run that give a column. Files of BLOBs may hold only some of the rows, so that with them the first file,
-    which says which rows there are, is kept too.
-    """
+    """The files of a run that give a column. Files of BLOBs alone do not say which rows there are: the first is kept, too."""
     given = givers([entry.file for entry in run], fields, schema_of)
     kept = [entry for entry in run if given.get(entry.file)]
     return kept if any(not is_blob(entry.file) for entry in kept) else [run[0], *kept]

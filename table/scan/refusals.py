@@ -24,11 +24,7 @@ _BLOB_REFERENCES = ("blob-descriptor-field", "blob.stored-descriptor-fields", "b
 
 
 def check_schema_readable(schema: TableSchema) -> None:
-    """Refuse tables whose rows cannot be made of their files yet.
-
-    Raises:
-        Unsupported: the table has a primary key and a merge engine that is not supported, or BLOBs that are stored elsewhere.
-    """
+    """Refuse tables whose rows cannot be made of their files yet: unknown merge engines, BLOBs that are stored elsewhere."""
     rules = merge_rules(schema)
     if rules is not None:
         engine_of(rules)
@@ -46,11 +42,7 @@ def check_schema_readable(schema: TableSchema) -> None:
 
 
 def check_files_readable(schema: TableSchema, entries: Sequence[ManifestEntry]) -> None:
-    """Refuse data files of an unknown format.
-
-    Raises:
-        Unsupported: names the file and its format.
-    """
+    """Refuse data files of an unknown format."""
     evolves = schema.options.get(opt.DATA_EVOLUTION)
     for entry in entries:
         file_format = format_of(entry.file.file_name)

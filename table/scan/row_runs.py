@@ -23,9 +23,6 @@ SchemaOf = Callable[[int], TableSchema]
 def row_runs(files: Iterable[DataFile]) -> list[tuple[DataFile, ...]]:
     """Group files into runs over the same rows, in the order of row ids. A file without row ids is a run of its own.
 
-    Raises:
-        TableCorrupt: the row ids of two files overlap, but are not the same.
-
     >>> files = [DataFile("a", 1, 5, first_row_id=0), DataFile("b", 1, 5, first_row_id=0), DataFile("c", 1, 2, first_row_id=5)]
     >>> [len(run) for run in row_runs(files)]
     [2, 1]
@@ -57,12 +54,10 @@ def is_blob(file: DataFile) -> bool:
 
 
 def first_row(run: Sequence[DataFile]) -> int:
-    """The row id of a run's first row."""
     return min(f.first_row_id or 0 for f in run)
 
 
 def row_count(run: Sequence[DataFile]) -> int:
-    """The number of rows of a run."""
     if len(run) == 1:
         return run[0].row_count
     return max((f.first_row_id or 0) + f.row_count for f in run) - first_row(run)
@@ -91,7 +86,6 @@ def givers(run: Sequence[DataFile], fields: Sequence[Field], schema_of: SchemaOf
 
 
 def _held(file: DataFile, schema_of: SchemaOf) -> set[int]:
-    """The ids of the columns that a file has."""
     names = None if file.write_cols is None else set(file.write_cols)
     written = (f.id for f in schema_of(file.schema_id).fields if names is None or f.name in names)
     return {*written, ROW_ID.id, ROW_SEQUENCE.id}

@@ -24,12 +24,7 @@ DELETED_ROWS = "files have deleted rows"
 
 @dataclass(frozen=True, slots=True)
 class DeletionVectorPlace:
-    """The location of a data file's deletion vector.
-
-    Attributes:
-        key: the key of the index file, as in `Split.keys`.
-        vector: the range of bytes in the index file, and the number of deleted rows if the writer recorded it.
-    """
+    """The location of a data file's deletion vector: the index file's key, as in `Split.keys`, and the range of bytes in it."""
 
     key: str
     vector: DeletionVectorRange
@@ -42,7 +37,6 @@ class Split:
     Attributes:
         partition: `_PARTITION` of the files.
         partition_path: `k=v/…`, or empty. For display only; values come from `partition`.
-        bucket: the bucket number.
         total_buckets: the number of buckets when the files were written; -1 for none.
         files: the files as their manifest describes them, by ascending `min_sequence_number`.
         keys: the key of each file, relative to the table's root, or its whole URL if it is in an external path.
@@ -78,7 +72,6 @@ class Split:
         return (tuple(everything),) if self.is_one_run else tuple((i,) for i in everything)
 
     def deletion(self, index: int) -> DeletionVectorPlace | None:
-        """The location of a file's deletion vector."""
         return self.deletions[index] if self.deletions else None
 
     def live_rows(self, run: tuple[int, ...]) -> int | None:
@@ -127,12 +120,9 @@ class Split:
 def pack(
     files: Iterable[tuple[DataFile, T]], target_bytes: int, open_cost_bytes: int
 ) -> Iterator[Sequence[tuple[DataFile, T]]]:
-    """Group files into runs of about the target size, in the order of their sequence numbers.
+    """Group files, each with a value that stays with it, into runs of about the target size, by their sequence numbers.
 
-    Args:
-        files: pairs of a file and any other value, which stays with the file.
-        target_bytes: a run ends when the next file would make it larger than this; option `source.split.target-size`.
-        open_cost_bytes: smaller files count as this size; option `source.split.open-file-cost`.
+    A run ends when the next file would make it larger than `target_bytes`. Smaller files count as `open_cost_bytes`.
 
     >>> [len(run) for run in pack([(DataFile(f"f{i}", 40, 1), None) for i in range(5)], 100, 4)]
     [2, 2, 1]

@@ -36,18 +36,9 @@ _Vectors = dict[tuple[bytes, int, str], tuple[IndexEntry, DeletionVectorRange]]
 
 
 class SplitPlanner:
-    """Makes the splits of one snapshot.
+    """Makes the splits of one snapshot, whose live index files are `index`. `named_by` is its file, for errors.
 
-    Args:
-        schema: the schema that is read.
-        schema_of: returns any schema of the table by id.
-        index: the snapshot's live index files.
-        branch: the branch of the snapshot.
-        named_by: the snapshot's file, for errors.
-        merges: False to read the stored rows of a table with a primary key as they are, all versions of them.
-
-    Raises:
-        TableCorrupt: a data file has two deletion vectors.
+    Without `merges`, the stored rows of a table with a primary key are read as they are, all versions of them.
     """
 
     def __init__(
@@ -68,12 +59,7 @@ class SplitPlanner:
         self._paths: dict[bytes, str] = {}
 
     def splits(self, entries: Iterable[ManifestEntry]) -> tuple[Split, ...]:
-        """Pack the files of each (partition, bucket) into splits. The groups keep the order in which they first appear.
-
-        Raises:
-            TableCorrupt: a name that would leave the table's directory.
-            Unsupported: a file outside the table, in a location that no option of the table names.
-        """
+        """Pack the files of each (partition, bucket) into splits. The groups keep the order in which they first appear."""
         return tuple(split for empty, files in self._by_bucket(entries) for split in self._of_bucket(empty, files))
 
     def plain_splits(self, parts: Sequence[list[ManifestEntry] | tuple[EntryColumns, Array]]) -> ColumnSplits | None:
@@ -81,12 +67,6 @@ class SplitPlanner:
 
         Files are plain if each has rows of its own, which Spark's own reader would read too: Parquet in the table's folder,
         without deleted rows, and in a schema with the same columns.
-
-        Args:
-            parts: of `Wanted`.
-
-        Raises:
-            TableCorrupt: an entry deletes a file that no entry adds; names the file.
         """
         if self._rules is not None or self._vectors or self._schema.options.get(opt.DATA_EVOLUTION):
             return None
@@ -109,7 +89,7 @@ class SplitPlanner:
         return self._split(self._empty(partition, bucket, total), files, ())
 
     def whole_buckets(self, entries: Iterable[ManifestEntry]) -> tuple[Split, ...]:
-        """One split with all files of each (partition, bucket), to be rewritten; errors as for `splits`."""
+        """One split with all files of each (partition, bucket), to be rewritten."""
         return tuple(self._split(empty, files, ()) for empty, files in self._by_bucket(entries))
 
     def _by_bucket(self, entries: Iterable[ManifestEntry]) -> Iterator[tuple[Split, list[DataFile]]]:
@@ -223,11 +203,7 @@ def _kind(reasons: Sequence[str]) -> tuple[str, ...] | None:
 
 
 def _vectors(index: Iterable[IndexEntry]) -> _Vectors:
-    """The deletion vectors of data files by (partition, bucket, name).
-
-    Raises:
-        TableCorrupt: a file has two of them. Using only one would bring back the rows that the other deletes.
-    """
+    """The deletion vectors by place and data file. A file with two is refused: one alone brings back what the other deletes."""
     vectors: _Vectors = {}
     for entry in index:
         for vector in entry.file.deletion_vectors or () if entry.file.index_type == INDEX_TYPE else ():
