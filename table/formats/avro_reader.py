@@ -48,16 +48,7 @@ _UNITS = {
 
 
 class AvroFile(StreamedFile):
-    """An open data file.
-
-    Args:
-        source: the file's bytes.
-        projection: the wanted columns and their types.
-
-    Raises:
-        TableCorrupt: the file is missing or not an Avro file, or its header is damaged.
-        Unsupported: its compression is not supported.
-    """
+    """An Avro file; see `OpenDataFile`."""
 
     def __init__(self, source: DataSource, projection: ProjectionPlan) -> None:
         import fastavro
@@ -76,11 +67,9 @@ class AvroFile(StreamedFile):
 
     @property
     def has_columns(self) -> bool:
-        """Does the file hold any of the wanted columns?"""
         return bool(self._names)
 
     def _decoded(self) -> Iterator[pa.RecordBatch]:
-        """The wanted columns of several blocks."""
         rows: list[Any] = []
         size = 0
         while True:
@@ -119,11 +108,7 @@ class AvroFile(StreamedFile):
 
 
 def check_checksum(source: DataSource) -> None:
-    """Compare a file with the checksum that lakelatch wrote into it; files without one pass.
-
-    Raises:
-        TableCorrupt: the file is missing or damaged.
-    """
+    """Compare a file with the checksum that lakelatch wrote into it; files without one pass."""
     with source.blamed():
         opened = source.open()
         part = bytes(opened.read(_BUFFER_BYTES))
@@ -154,11 +139,7 @@ class _PlainSchema:
         self._numbers = count()
 
     def of(self, schema: Any) -> tuple[Any, Any]:
-        """(Avro schema, Arrow type) for a type of the file's schema, which fastavro has parsed.
-
-        Raises:
-            ValueError: a type that the format never writes.
-        """
+        """(Avro schema, Arrow type) for a type of the file's schema, which fastavro has parsed."""
         if isinstance(schema, list):
             return self._union(schema)
         if isinstance(schema, str):

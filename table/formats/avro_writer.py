@@ -1,11 +1,9 @@
 """Write Avro data files: the schema in their header, codecs, values in Avro's form.
 
 Owns: `AvroOutput`, which writes one file, and the check for columns that Avro cannot hold. Must not know: stores, when a file is
-complete.
-Source: format/data-files §3. Invariants: The schema in the header is exactly Apache Paimon's. Times, dates and decimals are
-converted to plain values as Arrow columns, so that fastavro only encodes.
-
-fastavro encodes row by row, so writing an Avro file takes ten times as long as writing a Parquet file.
+complete. Source: format/data-files §3.
+Invariants: The schema in the header is exactly Apache Paimon's. Times, dates and decimals are converted to plain values as Arrow
+columns, so that fastavro only encodes. It does so row by row, which takes ten times as long as writing a Parquet file.
 """
 
 from __future__ import annotations
@@ -67,11 +65,7 @@ _COUNT = AtomicType("INT")
 
 
 def check_avro(fields: Sequence[Field]) -> None:
-    """Refuse columns that Avro files cannot hold.
-
-    Raises:
-        Unsupported: names the column.
-    """
+    """Refuse columns that Avro files cannot hold."""
     for field in fields:
         for part in walk_types(field.type):
             if not _fits(part):
@@ -95,13 +89,7 @@ def _fits(part: DataType) -> bool:
 
 
 class AvroOutput:
-    """An Avro file that is being written.
-
-    Args:
-        sink: receives the bytes.
-        codec: a key of `CODECS`.
-        level: the level of zstd; None for other codecs.
-    """
+    """An Avro file that is being written. `codec` is a key of `CODECS`, and `level` that of zstd."""
 
     def __init__(self, sink: Any, fields: Sequence[Field], codec: str, level: int | None) -> None:
         from fastavro.write import Writer
@@ -123,7 +111,6 @@ class AvroOutput:
             self._writer.block_writer = _checked_block
 
     def write(self, rows: pa.Table) -> None:
-        """Add rows of the table's columns."""
         for batch in rows.to_batches(max_chunksize=_BATCH_ROWS):
             columns = [_plain(batch.column(i), field.type) for i, field in enumerate(self._fields)]
             plain = pa.RecordBatch.from_arrays(columns, [field.name for field in self._fields])
@@ -270,11 +257,7 @@ def _has_maps(data_type: DataType) -> bool:
 
 
 def _with_dicts(value: Any, data_type: DataType) -> Any:
-    """A Python value whose maps by text are dicts, which pyarrow makes only from version 20 on.
-
-    Raises:
-        InvalidArgument: a map has a key twice.
-    """
+    """A Python value whose maps by text are dicts, which pyarrow makes only from version 20 on. Refuses keys that occur twice."""
     if value is None or not _has_maps(data_type):
         return value
     match data_type:
@@ -295,10 +278,7 @@ def _with_dicts(value: Any, data_type: DataType) -> Any:
 
 
 def digits_of(array: Any) -> Any:
-    r"""Decimals as their unscaled digits: big-endian numbers in as few bytes as possible.
-
-    Args:
-        array: a `pa.Array` of decimal128.
+    r"""Decimals (decimal128) as their unscaled digits: big-endian numbers in as few bytes as possible.
 
     >>> from decimal import Decimal
     >>> digits_of(pa.array([Decimal("1.23"), Decimal("-1.28"), None], pa.decimal128(5, 2))).to_pylist()

@@ -26,16 +26,7 @@ _NOWHERE = -1
 
 
 def blob_values(sources: Sequence[DataSource], first_row: int, rows: int) -> Iterator[pa.Array]:
-    """The values of a column in pieces, in the order of the rows.
-
-    Args:
-        sources: the column's files, in any order.
-        first_row: the row id of the first row.
-        rows: the number of rows of the run.
-
-    Raises:
-        TableCorrupt: a file is missing or damaged, or no file has the value of a row.
-    """
+    """The values of a column in pieces, in the order of the run's rows. The first of them has the row id `first_row`."""
     oldest_first = sorted(sources, key=lambda source: source.file.max_sequence_number)
     giver = np.full(rows, _NOWHERE)
     starts, lengths = np.zeros(rows, np.int64), np.full(rows, PLACEHOLDER, np.int64)
@@ -56,11 +47,7 @@ def blob_values(sources: Sequence[DataSource], first_row: int, rows: int) -> Ite
 
 
 def blob_count(source: DataSource) -> int:
-    """The number of values of a file, from its index.
-
-    Raises:
-        TableCorrupt: the file is missing or damaged, or has another number of values than its manifest says.
-    """
+    """The number of values of a file, from its index."""
     return len(_lengths_of(source, source.file))
 
 

@@ -30,14 +30,9 @@ _RANGES_AT_ONCE = 8
 
 
 class DataSource:
-    """A data file to be read.
+    """A data file to be read. Its size in `file` saves a request; `options` settle what formats leave open.
 
-    Args:
-        store: the store that has the file.
-        key: the file's key.
-        file: the file as its manifest describes it. Its size saves a request.
-        options: the table's options, for details that formats leave open.
-        part_bytes: about how much of the file may be held at a time, at the price of more requests; None for whole row groups.
+    About `part_bytes` of the file may be held at a time, at the price of more requests; None for whole row groups.
     """
 
     def __init__(
@@ -58,11 +53,7 @@ class DataSource:
         return self.file.file_size <= SMALL_FILE_BYTES
 
     def batch_rows(self, row_bytes: int) -> int:
-        """The number of rows that are read at a time.
-
-        Args:
-            row_bytes: about how many bytes a row takes.
-        """
+        """The number of rows that are read at a time, if each takes about `row_bytes`."""
         if self.part_bytes is None:
             return BATCH_ROWS
         return max(1, min(BATCH_ROWS, max(self.part_bytes // 2, _LEAST_BATCH_BYTES) // max(row_bytes, 1)))

@@ -22,10 +22,7 @@ DICTIONARY_BYTES = 1 << 20
 
 
 def overflowing_columns(table: Any) -> frozenset[str]:
-    """The columns without parts whose dictionary would overflow, if all rows are like the first ones.
-
-    Args:
-        table: a `pa.Table` with the first rows of the file.
+    """The columns without parts whose dictionary would overflow, if all rows of a file are like these first ones.
 
     >>> rows = pa.table({"id": range(5000), "city": ["a", "b"] * 2500, "tags": [["x"]] * 5000})
     >>> overflowing_columns(rows)

@@ -35,24 +35,14 @@ class Rows(Protocol):
         """A column of the result, converted once."""
 
     def kept(self, mask: pa.BooleanArray, columns: Sequence[str] | None = None) -> Rows:
-        """The rows for which a mask is true.
-
-        Args:
-            columns: those of the result's columns that are still wanted of them; None for all.
-        """
+        """The rows for which a mask is true, with those of the result's columns that are still wanted; None for all."""
 
     def slice(self, offset: int, length: int | None = None) -> Rows:
         """At most `length` rows, from `offset` on."""
 
 
 class FileRows:
-    """Some rows of one file.
-
-    Args:
-        batch: the file's columns under the file's names. A missing column is read as null.
-        projection: how they become columns of the result.
-        where: the file, for errors.
-    """
+    """Some rows of one file. The columns of `batch` have the file's names; a missing column is read as null."""
 
     def __init__(
         self, batch: pa.RecordBatch, projection: ProjectionPlan, where: str, made: dict[str, Any] | None = None
@@ -80,17 +70,11 @@ class FileRows:
             yield self if piece is self._batch else FileRows(piece, self._projection, self._where)
 
     def column(self, name: str) -> Any:
-        """A column of the result, converted once.
-
-        Raises:
-            TableCorrupt, InvalidArgument, Unsupported: as for `ProjectionPlan.column`.
-        """
         if name not in self._made:
             self._made[name] = self._projection.column(name, self._batch, self._where)
         return self._made[name]
 
     def kept(self, mask: pa.BooleanArray, columns: Sequence[str] | None = None) -> FileRows:
-        """The rows for which a mask is true; arguments as for `Rows.kept`."""
         count = mask.true_count
         if count == len(mask):
             return self
@@ -105,7 +89,6 @@ class FileRows:
         return FileRows(_filtered(batch, mask, count), self._projection, self._where, made)
 
     def slice(self, offset: int, length: int | None = None) -> FileRows:
-        """At most `length` rows, from `offset` on."""
         made = {name: array.slice(offset, length) for name, array in self._made.items()}
         return FileRows(self._batch.slice(offset, length), self._projection, self._where, made)
 
@@ -115,7 +98,6 @@ class FileRows:
         return self._batch.num_columns > 0 and self._projection.keeps(self._batch.schema)
 
     def is_like(self, other: FileRows) -> bool:
-        """Have these rows the columns of the others?"""
         return (
             self._projection is other._projection
             and self._made.keys() == other._made.keys()
@@ -139,11 +121,9 @@ class FileRows:
         return packed, partial(_unpacked, names, made, self._projection, self._where)
 
     def replace(self, name: str, values: Any) -> None:
-        """Replace a column."""
         self._made[name] = values
 
     def replace_nulls(self, name: str, values: Any) -> None:
-        """Replace the nulls of a column by other values."""
         self._made[name] = pc.coalesce(self.column(name), values)
 
 
@@ -193,12 +173,7 @@ def _plain_bytes(array: Any) -> int:
 
 
 class MergedRows:
-    """Rows whose columns are in several files.
-
-    Args:
-        parts: the same rows, from each file.
-        owners: for each column's name, the part that has it.
-    """
+    """Rows whose columns are in several files: `parts` are the same rows from each, and `owners` says which part has a column."""
 
     def __init__(self, parts: Sequence[Rows], owners: Mapping[str, int]) -> None:
         self._parts, self._owners = parts, owners

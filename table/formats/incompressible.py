@@ -26,10 +26,6 @@ def incompressible_leaves(rows: pa.Table, codec: str, level: int | None) -> list
 
     Few values, and values that are not numbers of fixed size, count as compressible.
 
-    Args:
-        rows: rows of a file.
-        codec: a codec of pyarrow.
-
     >>> import random
     >>> dice, whole = [random.random() for _ in range(5000)], list(range(5000))
     >>> rows = pa.table({"dice": dice, "whole": whole, "pairs": [[n / 7, n / 3] for n in dice], "name": ["x"] * 5000})

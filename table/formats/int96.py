@@ -53,7 +53,6 @@ def stand_in_field(field: pa.Field) -> pa.Field:
 
 
 def stand_in_schema(schema: pa.Schema) -> pa.Schema:
-    """A file's schema with the stand-in type for nanosecond timestamps."""
     return pa.schema([stand_in_field(field) for field in schema])
 
 
@@ -105,13 +104,9 @@ _SCHEMA, _ROW_GROUPS, _COLUMNS, _META_DATA, _STATISTICS = 2, 4, 1, 3, 12
 
 
 def with_int96_footer(tail: bytes) -> bytes:
-    """The end of a Parquet file with its stand-in columns declared as INT96.
+    """The end of a Parquet file with its stand-in columns declared as INT96. Bytes before the footer are not changed.
 
-    Args:
-        tail: the bytes from any position before the footer to the end of the file.
-
-    Returns:
-        The same bytes with the new footer and its length. Bytes before the footer are not changed.
+    `tail` begins anywhere before the footer, and goes to the end of the file.
     """
     size = int.from_bytes(tail[-8:-4], "little")
     before, footer = tail[: -8 - size], tail[-8 - size : -8]

@@ -43,15 +43,7 @@ _STORED_OTHERWISE = ("CHAR", "TIMESTAMP_LTZ", "TIMESTAMP")
 
 
 class OrcFile:
-    """An open data file.
-
-    Args:
-        source: the file's bytes.
-        projection: the wanted columns and their types.
-
-    Raises:
-        TableCorrupt: the file is missing, not an ORC file or damaged, or its number of rows is not the manifest's.
-    """
+    """An ORC file; see `OpenDataFile`."""
 
     def __init__(self, source: DataSource, projection: ProjectionPlan) -> None:
         self._source = source
@@ -73,24 +65,11 @@ class OrcFile:
 
     @property
     def has_columns(self) -> bool:
-        """Does the file hold any of the wanted columns?"""
         return bool(self._names)
 
     def batches(
         self, predicate: Predicate | None = None, wanted: BitMap | None = None, *, threads: bool = False
     ) -> Iterator[tuple[int, FileRows]]:
-        """The rows, one batch at a time. The file must have at least one of the wanted columns.
-
-        Args:
-            wanted: the positions of the wanted rows. Stripes without any are skipped. None = all rows.
-
-        Yields:
-            The position of the batch's first row in the file, and the rows.
-
-        Raises:
-            TableCorrupt: the file is damaged.
-            Unsupported: a timestamp does not fit into Arrow's nanoseconds.
-        """
         # liborc reads `a.b` as field b of column a. So all columns are read if a name has a dot.
         names = None if any("." in name for name in self._names) else self._names
         position = 0
@@ -107,7 +86,6 @@ class OrcFile:
                 position += rows.num_rows
 
     def parts(self, predicate: Predicate | None = None, wanted: BitMap | None = None) -> list[Part]:
-        """All rows, as one part."""
         return [partial(self.batches, predicate, wanted)]
 
     def _stripe(self, number: int, names: list[str] | None) -> pa.RecordBatch:
@@ -183,24 +161,13 @@ class OrcFile:
 
 
 def tail_of(source: Any) -> OrcTail:
-    """The tail of a file.
-
-    Args:
-        source: the file, seekable.
-
-    Raises:
-        ValueError: the tail is damaged.
-    """
+    """The tail of a seekable file; `ValueError` if it is damaged."""
     last, size = _tail_bytes(source)
     return parse_tail(last, size)
 
 
 def check_checksum(source: DataSource) -> None:
-    """Compare a file with the checksum that lakelatch wrote into it; files without one pass.
-
-    Raises:
-        TableCorrupt: the file is missing or damaged.
-    """
+    """Compare a file with the checksum that lakelatch wrote into it; files without one pass."""
     with source.blamed():
         opened = source.open()
         last, size = _tail_bytes(opened)
@@ -219,11 +186,7 @@ def check_checksum(source: DataSource) -> None:
 
 
 def statistics_in(source: DataSource) -> dict[str, OrcStatistics]:
-    """The statistics in a file's footer, by top-level column.
-
-    Raises:
-        TableCorrupt: the file is missing or damaged.
-    """
+    """The statistics in a file's footer, by top-level column."""
     with source.blamed():
         last, size = _tail_bytes(source.open())
         return statistics_of(last, parse_tail(last, size))
@@ -243,14 +206,10 @@ def _last(source: Any, size: int, count: int) -> bytes:
 
 
 def _by_seconds_of(array: Any, zone: str) -> Any:
-    """Wall clock times near 1970-01-01T00:00 as ORC's Java readers take them.
+    """Wall clock times near 1970-01-01T00:00, in nanoseconds, as ORC's Java readers take them.
 
     A stored second before 1970 is rounded up where there are nanoseconds above 999 999. Java looks at the instant for what is
     before 1970, and liborc at the wall clock, so that they differ by a second between these two.
-
-    Args:
-        array: times in nanoseconds, as Arrow has read them.
-        zone: the zone of the stripe's writer.
     """
     local = pc.local_timestamp(pa.scalar(0, pa.timestamp("s", zone))).value
     nanos = array.cast(pa.int64()).fill_null(0).to_numpy()

@@ -1,10 +1,9 @@
 """Write ORC data files: types, field ids, codecs.
 
 Owns: `OrcOutput`, which writes one file, and the check for columns that ORC cannot hold. Must not know: stores, when a file is
-complete.
-Source: format/data-files §2, §3. Invariant: A point in time is stored in UTC, whatever the zone of this machine. A column that a
-reader in another zone would read as other points in time is refused.
-
+complete. Source: format/data-files §2, §3.
+Invariant: A point in time is stored in UTC, whatever the zone of this machine. A column that a reader in another zone would read
+as other points in time is refused.
 Columns and fields of ROWs have field ids. Arrow's writer cannot store those of elements, keys and values.
 """
 
@@ -36,11 +35,7 @@ _kinds = pa.types
 
 
 def check_orc(fields: Sequence[Field], options: TableOptions) -> None:
-    """Refuse columns that ORC files cannot hold.
-
-    Raises:
-        Unsupported: names the column.
-    """
+    """Refuse columns that ORC files cannot hold."""
     for field in fields:
         for part in walk_types(field.type):
             root = getattr(part, "root", "")
@@ -56,13 +51,7 @@ def check_orc(fields: Sequence[Field], options: TableOptions) -> None:
 
 
 class OrcOutput:
-    """An ORC file that is being written.
-
-    Args:
-        sink: receives the bytes.
-        codec: a key of `CODECS`.
-        stripe_bytes: the size of a stripe.
-    """
+    """An ORC file that is being written. `codec` is a key of `CODECS`."""
 
     def __init__(self, sink: Any, fields: Sequence[Field], codec: str, stripe_bytes: int) -> None:
         self._schema = pa.schema([_orc_field(field) for field in file_schema(fields)])
@@ -71,12 +60,7 @@ class OrcOutput:
         self._writer = orc.ORCWriter(self._sink, compression=CODECS[codec] or codec, stripe_size=stripe_bytes)
 
     def write(self, rows: pa.Table) -> None:
-        """Add rows of the table's columns.
-
-        Raises:
-            InvalidArgument: a time does not fit into nanoseconds, so readers that use Arrow could not read it, or no form of
-                ORC can hold it; names the column.
-        """
+        """Add rows. Refuses times that ORC cannot hold, or that do not fit into the nanoseconds of readers that use Arrow."""
         columns = [_stored(column, field) for column, field in zip(rows.columns, self._schema, strict=True)]
         if any(changed for _, changed in columns):
             self._has_split_times = True
@@ -84,7 +68,6 @@ class OrcOutput:
         self._writer.write(pa.Table.from_arrays([column for column, _ in columns], schema=self._schema))
 
     def close(self) -> None:
-        """Write the end of the file."""
         self._sink.hold()
         self._writer.close()
         start, before = self._sink.held_from, self._sink.checksum
@@ -96,12 +79,7 @@ class OrcOutput:
 
 
 class _Summed:
-    """The sink of a file, with the checksum of its bytes up to those that are held back.
-
-    Attributes:
-        checksum: the CRC-32 of the bytes that are not held back.
-        held_from: the number of these bytes.
-    """
+    """The sink of a file, with the CRC-32 and the number of its bytes up to those that are held back."""
 
     closed = False
 
@@ -125,7 +103,6 @@ class _Summed:
             self._sink.hold()
 
     def release(self, change: Callable[[bytes], bytes]) -> None:
-        """Write the bytes that were held back, after changing them."""
         self._sink.release(change)
 
     def tell(self) -> int:

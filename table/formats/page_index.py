@@ -58,16 +58,9 @@ class _Page:
 
 
 class PageIndex:
-    """The index of a file.
+    """The index of a file of `size` bytes. `fetch` reads ranges of them, `at_once` at the same time.
 
-    Args:
-        metadata: the file's `pq.FileMetaData`.
-        size: of the file, in bytes.
-        fetch: reads a range of its bytes.
-        at_once: how many ranges are read at the same time.
-
-    Raises:
-        ValueError: the footer cannot be decoded.
+    Raises `ValueError` if the footer cannot be decoded.
     """
 
     def __init__(self, metadata: Any, size: int, fetch: Fetch, at_once: int = 1) -> None:
@@ -90,11 +83,7 @@ class PageIndex:
         )
 
     def rows_of(self, group: int, predicate: Predicate, places: Iterable[tuple[int, str]]) -> Rows:
-        """The rows of a row group that can match.
-
-        Args:
-            places: the columns with bounds that can be trusted: which leaf of the file, and its name in the predicate.
-        """
+        """The rows of a row group that can match. `places` are the columns with trusted bounds, see `bounded_columns`."""
         found = [(0, self._rows(group))]
         for leaf, name in places:
             pages = self._pages(group, leaf)
@@ -109,11 +98,7 @@ class PageIndex:
         return found
 
     def columns(self, group: int, leaves: Sequence[int], rows: Rows, **how: Any) -> list[pa.Array] | None:
-        """The wanted rows of some columns, or None where reading the row group whole is better, or all that is possible.
-
-        Args:
-            how: for `pq.ParquetFile`.
-        """
+        """The wanted rows of some columns, or None where reading the row group whole is better, or all that is possible."""
         pages = [_wanted(self._pages(group, leaf), rows) for leaf in leaves]
         if not all(pages) or not all(leaf in self._leaves for leaf in leaves):
             return None

@@ -56,7 +56,6 @@ class _RowWidth:
 
     @property
     def batch_rows(self) -> int:
-        """How many rows make a batch."""
         if not self._rows:
             return BATCH_ROWS
         usual = max(BATCH_ROWS, min(_MOST_BATCH_ROWS, _BATCH_BYTES * self._rows // max(self._bytes, 1)))
@@ -68,15 +67,7 @@ class _RowWidth:
 
 
 class ParquetFile:
-    """An open data file.
-
-    Args:
-        source: the file's bytes.
-        projection: the wanted columns and their types.
-
-    Raises:
-        TableCorrupt: the file is missing, not a Parquet file or damaged, or its number of rows is not the manifest's.
-    """
+    """A Parquet file; see `OpenDataFile`."""
 
     def __init__(self, source: DataSource, projection: ProjectionPlan) -> None:
         self._source = source
@@ -97,7 +88,6 @@ class ParquetFile:
 
     @property
     def has_columns(self) -> bool:
-        """Does the file hold any of the wanted columns?"""
         return bool(self._leaves)
 
     def _short_texts(self) -> list[str]:
@@ -135,20 +125,6 @@ class ParquetFile:
     def batches(
         self, predicate: Predicate | None = None, wanted: BitMap | None = None, *, threads: bool = False
     ) -> Iterator[tuple[int, FileRows]]:
-        """The rows, one batch at a time. The file must have at least one of the wanted columns.
-
-        Args:
-            predicate: bound. Row groups that cannot hold a matching row are skipped.
-            wanted: the positions of the wanted rows. Row groups without any are skipped. None = all rows.
-            threads: decode columns in parallel.
-
-        Yields:
-            The position of the batch's first row in the file, and the rows.
-
-        Raises:
-            TableCorrupt: the file is damaged.
-            Unsupported: a timestamp does not fit into Arrow's nanoseconds.
-        """
         for group, start in self._groups(predicate, wanted):
             yield from self._group(group, start, threads, predicate)
 
@@ -244,7 +220,6 @@ class ParquetFile:
         return PageIndex(self._metadata, source.file.file_size, source.range, source.ranges_at_once)
 
     def _row_bytes(self, group: int) -> int:
-        """About how many bytes a row of a row group takes."""
         found = self._metadata.row_group(group)
         chunks = [found.column(leaf) for leaf in self._leaves]
         plain = sum(chunk.total_uncompressed_size for chunk in chunks) // max(found.num_rows, 1)

@@ -54,12 +54,9 @@ _KEPT_FORMS = 64
 
 @dataclass(frozen=True)
 class ParquetCodec:
-    """How the columns of files are compressed.
+    """How the columns of files are compressed, by a codec of pyarrow. `level` is that of zstd.
 
-    Attributes:
-        name: as pyarrow says it.
-        level: the level of zstd; None for other codecs.
-        is_optional: whether columns that it hardly makes smaller are written without it.
+    If `is_optional`, columns that it hardly makes smaller are written without it.
     """
 
     name: str
@@ -84,7 +81,6 @@ class ParquetForm:
         bounded: the Parquet columns whose bounds are written to the footer. INT96 is not among them because it has no order.
             FLOAT and DOUBLE are not among them because Arrow leaves NaN out of their bounds, but for Apache Paimon and Spark
             NaN is the largest value.
-        columns: all Parquet columns.
         dictionaries: the Parquet columns that may be dictionary-encoded. DECIMALs of fixed length are not among them:
             Apache Paimon searches the dictionary's padded values for the shortest bytes of a literal, does not find them, and
             skips the row group.
@@ -150,12 +146,7 @@ def _form_of(fields: tuple[Field, ...]) -> ParquetForm:
 
 
 class Chosen(NamedTuple):
-    """How the columns of one file are encoded.
-
-    Attributes:
-        plain: those without a dictionary.
-        packed: the Parquet columns that the codec compresses.
-    """
+    """How the columns of one file are encoded: those without a dictionary, and those that the codec compresses."""
 
     plain: Collection[str]
     packed: Collection[str]
@@ -204,12 +195,7 @@ def _of_most(chosen: Sequence[Collection[str]]) -> frozenset[str]:
 
 
 class ParquetOutput:
-    """A Parquet file that is being written. Each write makes one row group.
-
-    Args:
-        sink: a `SpillingSink`.
-        first_rows: used to decide which columns are worth a dictionary and the codec.
-    """
+    """A Parquet file that is being written to a `SpillingSink`. Each write makes one row group."""
 
     def __init__(self, sink: Any, form: ParquetForm, encodings: Encodings, first_rows: pa.Table) -> None:
         self._sink, self._form = sink, form
@@ -217,7 +203,6 @@ class ParquetOutput:
         self._writer = form.writer(self._buffered, encodings, first_rows)
 
     def write(self, rows: pa.Table) -> None:
-        """Add rows of the table's columns."""
         self._writer.write_table(self._form.stored(rows), row_group_size=rows.num_rows)
         self._buffered.flush()
 

@@ -36,11 +36,16 @@ class OpenDataFile(Protocol):
     def batches(
         self, predicate: Predicate | None = None, wanted: BitMap | None = None, *, threads: bool = False
     ) -> Iterator[tuple[int, FileRows]]:
-        """The batches in the file's order, each as (position of its first row in the file, rows).
+        """The batches in the file's order, each as (position of its first row, rows). The file must have a wanted column.
 
         Args:
             predicate: bound. Rows may be skipped if none of their row group or stripe can match.
             wanted: the positions of the wanted rows. Others may be skipped. None = all rows.
+            threads: decode columns in parallel.
+
+        Raises:
+            TableCorrupt: the file is damaged, or its number of rows is not the manifest's.
+            Unsupported: a timestamp does not fit into Arrow's nanoseconds.
         """
 
     def parts(self, predicate: Predicate | None = None, wanted: BitMap | None = None) -> list[Part]:
@@ -68,16 +73,11 @@ def open_data_file(
 ) -> OpenDataFile:
     """Open a data file of a readable format (see `refusals`).
 
-    Args:
-        store: the store that has the file.
-        key: the file's key.
-        file: the file as its manifest describes it.
-        projection: the wanted columns and their types.
-        options: the table's options.
-        part_bytes: about how much of the file may be held at a time; None for whole row groups. Only Parquet files can be read in
-            smaller parts; of others, a stripe or a block is held anyway.
+    About `part_bytes` of it may be held at a time; None for whole row groups. Only Parquet files can be read in smaller parts; of
+    others, a stripe or a block is held anyway.
 
     Raises:
         TableCorrupt: the file is missing or damaged, or its number of rows is not the manifest's.
+        Unsupported: its compression, or a column or an option of a text file, is not supported.
     """
     return _READERS[format_of(file.file_name)](DataSource(store, key, file, options, part_bytes=part_bytes), projection)

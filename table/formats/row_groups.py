@@ -20,13 +20,7 @@ _EXACT = frozenset((*INTEGER_ROOTS, *STRING_ROOTS, "DATE"))
 
 
 def wanted_row_groups(metadata: Any, projection: ProjectionPlan, predicate: Predicate) -> list[int] | None:
-    """The row groups that can hold a matching row; None for all of them.
-
-    Args:
-        metadata: the file's `pq.FileMetaData`.
-        projection: a projection with the predicate's columns.
-        predicate: a bound predicate.
-    """
+    """The row groups that can hold a matching row; None for all of them. The projection has the predicate's columns."""
     if metadata.num_row_groups < 2:
         return None  # the manifest's statistics have the same information
     places = bounded_columns(metadata, projection, predicate)

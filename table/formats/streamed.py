@@ -19,12 +19,7 @@ from .file_rows import FileRows
 
 
 class StreamedFile(ABC):
-    """An open data file that is read from its beginning to its end.
-
-    Args:
-        source: the file's bytes.
-        projection: the wanted columns and their types.
-    """
+    """An open data file that is read from its beginning to its end; see `OpenDataFile`."""
 
     def __init__(self, source: DataSource, projection: ProjectionPlan) -> None:
         self._source, self.projection = source, projection
@@ -32,14 +27,6 @@ class StreamedFile(ABC):
     def batches(
         self, predicate: Predicate | None = None, wanted: BitMap | None = None, *, threads: bool = False
     ) -> Iterator[tuple[int, FileRows]]:
-        """The rows, one batch at a time. The file must have at least one of the wanted columns.
-
-        Yields:
-            The position of the batch's first row in the file, and the rows.
-
-        Raises:
-            TableCorrupt: the file is damaged, or its number of rows is not the manifest's.
-        """
         position = 0
         for batch in self._decoded():
             yield position, FileRows(batch, self.projection, self._source.where)
@@ -47,7 +34,6 @@ class StreamedFile(ABC):
         self._source.check_rows(position)
 
     def parts(self, predicate: Predicate | None = None, wanted: BitMap | None = None) -> list[Part]:
-        """All rows, as one part."""
         return [partial(self.batches, predicate, wanted)]
 
     @abstractmethod

@@ -36,17 +36,6 @@ _DECOMPRESSED: dict[str, Callable[[bytes], bytes]] = {"": bytes, "gz": gzip.deco
 
 
 class _TextFile(StreamedFile):
-    """An open data file.
-
-    Args:
-        source: the file's bytes.
-        projection: the wanted columns and their types.
-
-    Raises:
-        TableCorrupt: the file is missing or damaged.
-        Unsupported: a column, an option or the compression is not supported.
-    """
-
     def __init__(self, source: DataSource, projection: ProjectionPlan) -> None:
         super().__init__(source, projection)
         named = source.file.write_cols
@@ -65,7 +54,6 @@ class _TextFile(StreamedFile):
 
     @property
     def has_columns(self) -> bool:
-        """Does the file hold any of the wanted columns?"""
         return bool(self._fields)
 
     def _decoded(self) -> Iterator[pa.RecordBatch]:
@@ -89,8 +77,6 @@ class _TextFile(StreamedFile):
 
 
 class CsvFile(_TextFile):
-    """An open CSV file."""
-
     def _parsed(self) -> Iterator[pa.RecordBatch]:
         names = [str(position) for position in range(len(self._written))]
         chosen = [str(self._written.index(f)) for f in self._fields]

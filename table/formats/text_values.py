@@ -45,11 +45,7 @@ _OPTIONS = ("field-delimiter", "seq", "delimiter", "lineSep", "quote", "escape",
 
 
 def check_text(file_format: str, fields: Sequence[Field], options: TableOptions) -> None:
-    """Refuse columns and options that lakelatch does not write or read as texts.
-
-    Raises:
-        Unsupported: names the column or the option.
-    """
+    """Refuse columns and options that lakelatch does not write or read as texts."""
     for name in options.texts:
         if name.startswith(f"{file_format}.") or (file_format == "csv" and name in _OPTIONS):
             raise Unsupported(
@@ -82,11 +78,7 @@ def _unheld(data_type: DataType, nested: bool) -> DataType | None:
 
 
 def texts_of(array: Any, data_type: AtomicType) -> Any:
-    """The texts of a column's values.
-
-    Raises:
-        ValueError: a date or time outside the years 1 to 9999, which readers do not understand.
-    """
+    """The texts of a column's values. `ValueError`: a time outside the years 1 to 9999, which readers do not understand."""
     if data_type.root in BINARY_ROOTS:
         return by_value(array, lambda value: base64.b64encode(value).decode(), pa.string())
     if data_type.root in STRING_ROOTS:
@@ -103,11 +95,7 @@ def texts_of(array: Any, data_type: AtomicType) -> Any:
 
 
 def values_of(texts: Any, data_type: AtomicType) -> Any:
-    """The values of a column's texts.
-
-    Raises:
-        ValueError, CastFailure: a text is no value of the type.
-    """
+    """The values of a column's texts. `ValueError` or `CastFailure`: a text is no value of the type."""
     if data_type.root in STRING_ROOTS:
         return texts
     if data_type.root in BINARY_ROOTS:
@@ -154,11 +142,7 @@ def _spans(array: Any) -> list[slice | None]:
 
 
 def array_of(plain: Sequence[Any], data_type: DataType) -> Any:
-    """A column of what JSON reads, with numbers and truth values as texts.
-
-    Raises:
-        ValueError, CastFailure: a value is not of the type.
-    """
+    """A column of what JSON reads, with numbers and truth values as texts; errors as for `values_of`."""
     match data_type:
         case AtomicType():
             if any(isinstance(value, list | dict) for value in plain):

@@ -30,30 +30,18 @@ _UNFIT = r"[\\\n\r]"
 
 
 class _TextOutput(ABC):
-    """A file that is being written.
-
-    Args:
-        sink: receives the bytes.
-        codec: a key of `CODECS`.
-    """
-
     def __init__(self, sink: Any, fields: Sequence[Field], codec: str) -> None:
         self._sink, self._fields = sink, tuple(fields)
         self._packer = zlib.compressobj(wbits=_GZIP) if CODECS[codec] else None
 
     def write(self, rows: pa.Table) -> None:
-        """Add rows of the table's columns.
-
-        Raises:
-            InvalidArgument: a text that the format cannot hold; names the column.
-        """
+        """Add rows of the table's columns. Refuses texts that the format cannot hold."""
         for batch in rows.to_batches(max_chunksize=_BATCH_ROWS):
             if batch.num_rows:
                 data = self._lines(batch).encode()
                 self._sink.write(data if self._packer is None else self._packer.compress(data))
 
     def close(self) -> None:
-        """Write the end of the file."""
         if self._packer is not None:
             self._sink.write(self._packer.flush())
 
@@ -71,8 +59,6 @@ def _named(field: Field, convert: Callable[..., Any], *arguments: Any) -> Any:
 
 
 class CsvOutput(_TextOutput):
-    """A CSV file that is being written."""
-
     def _lines(self, batch: pa.RecordBatch) -> str:
         columns = [_named(field, self._cells, batch.column(i), field) for i, field in enumerate(self._fields)]
         lines = pc.binary_join_element_wise(*columns, ",")

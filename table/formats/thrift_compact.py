@@ -17,11 +17,7 @@ Struct = dict[int, tuple[int, Any]]
 
 
 def decode_struct(data: bytes) -> Struct:
-    """The struct at the start of `data`.
-
-    Raises:
-        ValueError: the bytes are cut off, or have a type that Parquet footers do not use.
-    """
+    """The struct at the start of `data`; `ValueError` if it is cut off, or has a type that Parquet footers do not use."""
     return _Reader(data).struct()
 
 

@@ -47,14 +47,10 @@ _NO_CODEC = ("none", "uncompressed", "null")
 def output_of(
     schema: TableSchema, target_bytes: int = orc_writer.STRIPE_BYTES, columns: Sequence[Field] | None = None
 ) -> OpenOutput:
-    """The function that starts data files of a table.
+    """The function that starts data files of a table. Refuses formats, codecs and columns that cannot be written.
 
-    Args:
-        target_bytes: the size of files, which also limits the parts of a file that are held in memory.
-        columns: the columns of the files; by default all but BLOBs, which have files of their own.
-
-    Raises:
-        Unsupported: a format or codec that lakelatch does not write, or a column that the format cannot hold; names it.
+    `target_bytes` also limits the parts of a file that are held in memory. `columns` are by default all but BLOBs, which have
+    files of their own.
     """
     options = schema.options
     fields = [f for f in (schema.fields if columns is None else columns) if not is_blob_type(f.type)]
