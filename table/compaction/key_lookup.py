@@ -170,7 +170,6 @@ def lookup_of(
 
 
 def _kept(column: ColumnOf) -> ColumnOf:
-    """Make each column once."""
     made: dict[str, Any] = {}
 
     def known(name: str) -> Any:

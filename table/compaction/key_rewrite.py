@@ -97,7 +97,6 @@ class KeyRewriter:
         )
 
     def _lookup(self, group: BucketCompaction, name: str) -> KeyLookup | None:
-        """What the compaction looks up and records; None if it only merges rows."""
         rules = lookup_rules(self.schema, self.rules)
         if not rules.looks_up and not rules.writes_changelog:
             return None

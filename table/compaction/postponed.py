@@ -38,7 +38,7 @@ MOST_ATTEMPTS = 20
 
 @dataclass(frozen=True)
 class Settled:
-    """What was put into real buckets: one receipt for each partition, the number of postponed files, and the new files."""
+    """What was put into real buckets: a receipt for each partition, the numbers of postponed and of new files, the new bytes."""
 
     receipts: tuple[Receipt, ...] = ()
     files_before: int = 0

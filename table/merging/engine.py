@@ -48,7 +48,7 @@ class Engine(Protocol):
     """A merge engine. Each is a module of this room with these two functions."""
 
     def needs(self, rules: MergeRules, fields: Sequence[Field], wanted: Sequence[str]) -> set[str]:
-        """The columns that are read in order to merge `wanted`, besides keys, sequences and kinds. Refuses some columns."""
+        """The columns to read in order to merge `wanted`, besides keys, sequences and kinds. Refuses those it cannot merge."""
 
     def merge(
         self,

@@ -160,7 +160,6 @@ class KeyFileWriter(DataFileWriter):
         super().write(batch)
 
     def _begin(self) -> None:
-        """Forget the file before."""
         keyed = self._keyed
         is_parquet = keyed.files.suffix.endswith(".parquet")
         self._key_stats = StatsCollector(keyed.stored_keys, keyed.key_modes, False, parquet_footer=is_parquet)

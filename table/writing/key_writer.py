@@ -147,7 +147,6 @@ class KeyBuffer:
         return pa.array(np.arange(first, first + count, dtype=np.int64))
 
     def _write_changelog(self, writer: KeyFileWriter, column: Callable[[str], Any]) -> None:
-        """Every row, by key and then by age."""
         order = group_rows(column, self._form.rules).order
         wanted = self._form.files.rows
         for start in range(0, len(order), _STEP_ROWS):

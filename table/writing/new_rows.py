@@ -51,7 +51,6 @@ class NewRows:
 
     @property
     def is_numbered(self) -> bool:
-        """Did rows with a primary key get sequence numbers here?"""
         return self._numbers is not None
 
     @property

@@ -35,8 +35,6 @@ _NOT_IN_NAMES = re.compile(r"[^\w.-]|-s-|-w-")
 
 
 class PostponedBuckets:
-    """Sets all rows aside."""
-
     def __init__(self, schema: TableSchema) -> None:
         self._codec = codec_of(schema)
 

@@ -36,8 +36,6 @@ T = TypeVar("T")
 
 
 class Unfinished:
-    """What a block of `unfinished` has made so far."""
-
     def __init__(self, store: Store) -> None:
         self._store, self._keys, self._writers = store, list[str](), list[Writes]()
         self.may_be_named = False
@@ -60,7 +58,6 @@ class Unfinished:
             raise
 
     def discard(self, error: BaseException | None) -> None:
-        """Close the writers, and delete what they and others have written."""
         for writer in self._writers:
             with suppress(LakelatchError, OSError, ValueError):  # the first error is reported
                 writer.abort()

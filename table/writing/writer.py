@@ -245,7 +245,6 @@ class TableWriter:
 
     @property
     def written_keys(self) -> list[str]:
-        """The keys of the files that are complete."""
         return [key for writer in self._writers.values() for key in writer.written_keys]
 
     def _for_each(self, writers: Sequence[BucketWriter], act: Callable[[BucketWriter], None]) -> None:
