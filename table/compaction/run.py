@@ -154,8 +154,7 @@ def run_compaction(
 ) -> Compaction:
     """Carry out a plan, batch by batch, and commit each as a `request`. `rewrite` writes with `schema`.
 
-    Batches that were committed before an error remain. `progress` is called with the number of files rewritten so far and their
-    total.
+    Batches that were committed before an error remain. `progress` gets the number of files rewritten so far and their total.
     """
     run = _Run(committer, timeline, schema, plan, request)
     done = 0

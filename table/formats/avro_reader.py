@@ -130,8 +130,7 @@ def check_checksum(source: DataSource) -> None:
 class _PlainSchema:
     """A file's schema, changed so that fastavro returns plain values, without Python code for each value.
 
-    It describes the same bytes. Logical types are removed (numbers stay numbers, decimals bytes), text is bytes, and a map is an
-    array of pairs.
+    It describes the same bytes, without logical types: numbers stay numbers, decimals and texts are bytes, maps arrays of pairs.
     """
 
     def __init__(self) -> None:

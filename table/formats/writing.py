@@ -49,8 +49,7 @@ def output_of(
 ) -> OpenOutput:
     """The function that starts data files of a table. Refuses formats, codecs and columns that cannot be written.
 
-    `target_bytes` also limits the parts of a file that are held in memory. `columns` are by default all but BLOBs, which have
-    files of their own.
+    `target_bytes` also limits what is held of a file. `columns` are by default all but BLOBs, which have files of their own.
     """
     options = schema.options
     fields = [f for f in (schema.fields if columns is None else columns) if not is_blob_type(f.type)]

@@ -59,7 +59,7 @@ class Engine(Protocol):
         wanted: Sequence[str],
         keeps_deletes: bool,
     ) -> Merge:
-        """Make one row of the rows of each key. A key that is deleted is left out, or a row that deletes if `keeps_deletes`."""
+        """Make one row of the rows of each key. A deleted key is left out; if `keeps_deletes`, it is a row that deletes."""
 
 
 class CannotMerge(Exception):

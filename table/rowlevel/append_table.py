@@ -4,8 +4,7 @@ Owns: `AppendChange`: which files an operation concerns, what the commit says of
 Source: format/deletion-vectors §1, §2; format/manifests §7; architecture §3 (isolation); H12, H22.
 
 Invariants: A file is opened only if it may hold a row that is concerned. Files of which all rows go are deleted without being
-opened, where the metadata proves it. What is known of a file is used again for a later plan, as long as the file and its deleted
-rows are the same.
+opened, where the metadata proves it. A later plan uses what is known of a file, as long as it and its deleted rows are the same.
 """
 
 from __future__ import annotations

@@ -44,8 +44,7 @@ class Assignment:
         values: for each column that gets a value, a bound expression.
         whole: those of them that take the column of a source as it is, by the rules of all rows that come in.
         keeps: do the other columns keep their values (UPDATE), or do they get their defaults (INSERT)?
-        zone: in which a computed time of the clock is a point in time, and the other way round; None leaves that to the rules
-            for rows that come in.
+        zone: in which a time of the clock is a point in time, and the other way round; None: as for rows that come in.
     """
 
     fields: tuple[Field, ...]

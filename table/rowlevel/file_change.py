@@ -79,8 +79,7 @@ class FileChange:
 class FileChanger:
     """Applies an operation to those rows of files that fulfil `residual`; None if choosing the files was enough.
 
-    If `marks`, rows are marked as deleted, and files are never written anew. If `moves`, an updated row may belong into another
-    partition or bucket.
+    With `marks`, rows are only marked as deleted. With `moves`, an updated row may belong into another partition or bucket.
     """
 
     store: Store

@@ -115,8 +115,7 @@ class Merge:
         """Carry it out, in one commit. The receipt has the numbers of rows and files.
 
         Raises:
-            InvalidArgument: a name, a type or a value does not fit, or two rows of the source change one row; nothing was
-                changed.
+            InvalidArgument: a name, a type or a value does not fit, or two rows of the source change one row; nothing changed.
             CommitConflict: other commits of the same rows kept coming first.
         """
         if not self.clauses:

@@ -62,8 +62,7 @@ def change_rows(
     """Change rows in one commit.
 
     `operation_of` makes the operation for a schema, and again if the table gets another one. With isolation `serializable`, rows
-    that another writer adds meanwhile and that the operation may concern are a conflict; with `snapshot`, only changes of the
-    same files are.
+    that others add meanwhile and that it may concern are a conflict; with `snapshot`, only changes of the same files are.
     """
     landed = landed_before(table, commit_user, identifier, isolation)
     if landed is not None:

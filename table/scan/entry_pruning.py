@@ -4,8 +4,7 @@ Owns: `wanted_entries`, which keeps the entries that a read may need, by partiti
 columns. Must not know: the exact pruning that follows (`file_pruning`), splits. Source: format/statistics §1, §3;
 format/binary-row §1.
 Invariants: Exact pruning would also drop every entry that is dropped here. An entry whose bounds are unknown, or that has another
-schema or statistics layout, is kept. A DELETE is never dropped while its ADD is kept, and an ADD is never dropped while its
-DELETE is kept.
+schema or statistics layout, is kept. Of a DELETE and its ADD, neither is dropped while the other is kept.
 """
 
 from __future__ import annotations
@@ -66,8 +65,7 @@ def wanted_entries(
 ) -> Wanted:
     """The entries that are not ruled out by their partition or, if they are columns, by their bounds.
 
-    `parts` come from `Timeline.entry_parts`. The predicates are bound; `residual`, on the other columns, is None if bounds must
-    not be used.
+    `parts` come from `Timeline.entry_parts`. The predicates are bound; `residual` is None if bounds must not be used.
     """
     wanted, test = Wanted(), PartitionTest(on_partition, codec)
     deleted = {name for part in parts for name in _deleted_names(part)} if residual is not None else set()
@@ -154,8 +152,7 @@ _KEEPS: dict[str, Callable[[Any, Array, Array], Array]] = {
 class _Statistics:
     """The bounds of the columns that can be compared for all entries at once.
 
-    `places` gives each column its position in the statistics and its field. `known` are the entries whose statistics have that
-    layout.
+    `places` gives each column its position in the statistics and its field; entries that are `known` have that layout.
     """
 
     def __init__(self, columns: EntryColumns, schema: TableSchema, written: TableSchema) -> None:

@@ -48,8 +48,7 @@ def fallback_of(
 ) -> tuple[Timeline, Snapshot | None]:
     """The other branch, and the snapshot of it that is read. Refuses a branch that has other columns than the table.
 
-    With `as_of_ms` it is the newest snapshot that is not later, or the first one if all are later, as Apache Paimon does; without
-    it the latest.
+    With `as_of_ms` it is the newest one that is not later, or the first if all are later, like Apache Paimon; else the latest.
     """
     branch = schema.options.get(option)
     other = of_branch(timeline, branch)

@@ -19,8 +19,7 @@ from ...core.statistics.collect import NONE, StatsCollector
 class BlobFileWriter:
     """Writes the values of one column into files, each of which is closed when it has grown to `target_bytes`.
 
-    `begin` opens a file. `finish` makes it durable and describes it, by its rows, its statistics and the columns that these are
-    of.
+    `begin` opens a file. `finish` makes it durable and describes it, given its rows, its statistics and the columns of these.
     """
 
     def __init__(

@@ -1,8 +1,7 @@
 """Write the data files of one (partition, bucket) of a table with a primary key: sorted runs, and files of changelogs.
 
 Owns: the columns that such files have besides the table's, their smallest and largest key, their sequence numbers, and what
-depends on the level. Must not know: how rows get their numbers, how they are merged. Source: format/primary-keys §1;
-format/statistics §1.
+depends on the level. Must not know: how rows get numbers or are merged. Source: format/primary-keys §1; format/statistics §1.
 Invariant: What the manifest says of a file (keys, sequence numbers, rows that delete) describes exactly the rows in it.
 """
 

@@ -2,8 +2,7 @@
 
 Owns: `unfinished`, `discard`. Must not know: what the files hold, how they are written. Source: H5.
 Invariants: after a failure the files go, unless a snapshot that names them was sent: that may be there, or still land. Every
-writer is closed, whatever the others do. A deletion that fails hides no error: it is added to the first one, and what stays
-becomes an orphan.
+writer is closed, whatever the others do. A deletion that fails is added to the first error, and what stays becomes an orphan.
 """
 
 from __future__ import annotations
