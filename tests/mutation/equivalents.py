@@ -713,4 +713,28 @@ EQUIVALENTS: tuple[Equivalent, ...] = (
         "first < last → first <= last",
         "a batch without a row that was found would add a part without rows",
     ),
+    Equivalent(
+        "coordinator/commit/steps/uploading.py",
+        "Uploading._manifest_uploads",
+        "attempt.delta is None or attempt.delta.entries != entries → without `attempt.delta.entries != entries`",
+        "only a commit that may ride writes its manifests this way, and its entries are the same on every base",
+    ),
+    *(
+        Equivalent(
+            "coordinator/commit/attempt.py",
+            "MetadataWriter.manifests",
+            change,
+            "entries that fit into one manifest are encoded once more, all of them as the only part",
+        )
+        for change in ("1 → 0", "if parts == 1 → if False")
+    ),
+    *(
+        Equivalent(
+            "coordinator/protocol/machine.py",
+            "",
+            f"[CommitState, Any] → without `{part}`",
+            "a type that only the type checker reads",
+        )
+        for part in ("CommitState", "Any")
+    ),
 )

@@ -17,6 +17,7 @@ from lakelatch.backends.answers import (
     create_outcome,
     facts_of,
     sentence,
+    told,
 )
 from lakelatch.backends.store import AlreadyThere, Unknown
 from lakelatch.backends.transport import ClientDied
@@ -89,6 +90,61 @@ def during(error: BaseException, context: BaseException) -> BaseException:
 )
 def test_facts_of_a_single_error(error: BaseException, expected: tuple[int | None, str | None]) -> None:
     assert said(error) == expected
+
+
+class Explained(Carrier):
+    """It says something for people, too."""
+
+    def __init__(self, status: object, code: object, message: object) -> None:
+        super().__init__(status, code)
+        self.message = message
+
+    def __str__(self) -> str:
+        return "as it says itself"
+
+
+def explained(message: object, status: object = 403, code: object = "AccessDenied") -> BotoError:
+    answer = {"Error": {"Code": code, "Message": message}, "ResponseMetadata": {"HTTPStatusCode": status}}
+    return BotoError(answer)
+
+
+LEASED = "There is a lease.\nRequestId:7\nTime:2024-02-29"
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (explained("Access  Denied"), "403 AccessDenied: Access Denied"),
+        (explained("Access Denied\r\nby a policy"), "403 AccessDenied: Access Denied"),
+        (explained(None), "403 AccessDenied"),
+        (explained(""), "403 AccessDenied"),
+        (boto(403, "AccessDenied"), "403 AccessDenied"),
+        (boto(403), "403 Forbidden"),
+        (boto(None, "403"), "403 Forbidden"),
+        (explained("Forbidden", code="403"), "403 Forbidden"),
+        (explained("AccessDenied"), "403 AccessDenied"),
+        (boto(299), "299 "),
+        (Explained(412, "LeaseIdMissing", LEASED), "412 LeaseIdMissing: There is a lease."),
+        (Explained(412, None, LEASED), "412 Precondition Failed: There is a lease."),
+        (Explained(412, "LeaseIdMissing", None), "412 LeaseIdMissing"),
+        (Carrier(412, "LeaseIdMissing"), "412 LeaseIdMissing"),
+        (after(explained("outer"), explained("inner", 409, "Busy")), "409 Busy: inner"),
+        (after(explained("outer"), boto(409, "Busy")), "409 Busy: outer"),
+        (Explained(None, "Broken", "no status"), "as it says itself"),
+        (ValueError("no answer"), "no answer"),
+    ],
+    ids=repr,
+)
+def test_an_answer_is_told_in_the_same_words_whichever_client_gives_it(error: BaseException, words: str) -> None:
+    """Of what the store says, the first line: Azure's client adds the names of the request below it."""
+    assert told(error, facts_of(error, CARRIERS)) == words
+
+
+def test_what_another_error_says_is_not_the_stores_word() -> None:
+    """Only a link of the chain that carries an answer speaks for the store."""
+    unlisted = ValueError()
+    unlisted.message = "bad header"  # type: ignore[attr-defined]
+    assert facts_of(after(explained("Slow down", 503, "SlowDown"), unlisted), CARRIERS).said == "Slow down"
 
 
 def test_only_listed_classes_carry_answers() -> None:

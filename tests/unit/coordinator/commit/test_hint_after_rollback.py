@@ -15,6 +15,7 @@ import lakelatch as ll
 from lakelatch.backends.local import LocalStore
 from lakelatch.backends.memory import MemoryStore
 from lakelatch.backends.store import ObjectInfo
+from lakelatch.coordinator.protocol import events as ev
 from lakelatch.coordinator.surroundings import MACHINE
 from lakelatch.table.methods import maintenance
 from lakelatch.table.table import Table
@@ -28,6 +29,7 @@ class RolledBack(LocalStore):
 
     when = ""
     looks = 0
+    told: Any = None
     scheme = "file"
     slow: Callable[[], object] = staticmethod(lambda: None)
 
@@ -67,6 +69,7 @@ def committed(path: Path, **how: Any) -> RolledBack:
     second = Table(store, table.schema)  # type: ignore[arg-type]
     assert second.append(ROWS).snapshot_id == 2
     second.committer.settle()
+    store.told = [one.event for one in second.committer.journal.entries()][-1]  # type: ignore[attr-defined]
     return store
 
 
@@ -76,6 +79,8 @@ def test_a_hint_goes_with_its_snapshot(tmp_path: Path, when: str) -> None:
     store = committed(tmp_path, when=when)
     table = ll.open_table(store.url)
     assert table.timeline.snapshot_ids() == [1] and table.timeline.hint("LATEST") is None
+    why = "snapshot 2 was taken away, and the hint with it"
+    assert store.told == ev.HintSkipped(why), "the journal says why there is none"
     table.append(ROWS)
     table.committer.settle()
     assert table.timeline.hint("LATEST") == 2
@@ -83,7 +88,7 @@ def test_a_hint_goes_with_its_snapshot(tmp_path: Path, when: str) -> None:
 
 def test_a_hint_stays_with_its_snapshot(tmp_path: Path) -> None:
     store = committed(tmp_path)
-    assert (store.get("snapshot/LATEST"), store.looks) == (b"2", 2)
+    assert (store.get("snapshot/LATEST"), store.looks, store.told) == (b"2", 2, ev.HintWritten(2))
 
 
 def test_an_object_store_is_asked_only_after_a_slow_hint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

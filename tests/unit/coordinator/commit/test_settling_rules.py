@@ -8,8 +8,9 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from changes import created, delete_rows, index_of, publish, reopened
+from changes import created, delete_rows, files, index_of, publish, reopened
 
+import lakelatch as ll
 from lakelatch.backends.metered import MeteredStore
 from lakelatch.coordinator.commit.changes_since import HISTORY_GONE
 from lakelatch.coordinator.commit.conflicts import Conflict
@@ -46,6 +47,17 @@ COUNT = count()
 
 def entry(name: str, buckets: int = -1, **more: Any) -> ManifestEntry:
     return ManifestEntry(ADD, EMPTY_ROW, 0, buckets, DataFile(name, 1, 5, **more))
+
+
+KEYED = pa.schema([pa.field("k", pa.int64(), False), ("v", pa.int64())])
+
+
+def opened_with(keys: bool) -> tuple[Any, Any]:
+    """A table of two buckets, with a primary key or without."""
+    more: dict[str, Any] = {"primary_key": ["k"]} if keys else {}
+    options = {"bucket": "2", **({} if keys else {"bucket-key": "k"})}
+    made = ll.create_table(f"memory://settling-rules-{next(COUNT)}/t", KEYED, options=options, **more)
+    return made.store, made.schema
 
 
 ONE, TWO, OURS = entry("one"), entry("two"), entry("ours")
@@ -320,6 +332,36 @@ def test_rows_of_fixed_buckets_continue_the_numbers_of_the_base_without_reading_
         "OVERWRITE", (entry("ours", 2),), "us", target=everything, read_snapshot=latest(table)
     )
     assert len(settled(table, everything_new).entries) == 3, "what had another count goes"
+
+
+@pytest.mark.parametrize("keys", [True, False])
+@pytest.mark.parametrize("overwrites", [True, False])
+def test_for_compacted_files_nothing_is_read_but_by_an_overwrite_of_a_table_with_keys(
+    keys: bool, overwrites: bool
+) -> None:
+    """They keep their numbers. A reader looks for a key in one bucket, so a file that came beside the overwrite must agree."""
+    table = Table(*opened_with(keys))
+    for number in range(2):
+        table.append(pa.table({"k": [number], "v": [1]}, KEYED))
+    table.committer.settle()
+    old, made = files(table), reopened(table)
+    new = old[0]._replace(file=old[0].file._replace(file_name="new", file_source=SOURCE_COMPACT))
+    request = CommitRequest("COMPACT", (*(e.deletion() for e in old), new), "us", read_snapshot=latest(table))
+    if overwrites:
+        request = CommitRequest("OVERWRITE", (new,), "us", target=everything, read_snapshot=latest(table))
+    store = MeteredStore(table.store)
+    run = made.committer._run(request, "u", store, rides=False, crowded=False)
+    found = run.settler.settle(base_of(table), 3)
+    assert isinstance(found, Settled)
+    assert sorted(names(found)) == sorted([(ADD, "new"), *((DELETE, e.file.file_name) for e in old)])
+    replaced = 2 if overwrites else 0
+    assert store.snapshot().requests == replaced + (2 if keys and overwrites else 0)
+    if not (keys and overwrites):
+        return
+    table.append(pa.table({"k": [5], "v": [1]}, KEYED))
+    fewer = replace(request, entries=(new._replace(total_buckets=1),))
+    found = settler(table, fewer).settle(base_of(table), 4)
+    assert isinstance(found, Conflict) and found.check == "another_bucket_count"
 
 
 def test_a_live_file_that_is_added_again_with_another_bucket_count_is_a_conflict() -> None:

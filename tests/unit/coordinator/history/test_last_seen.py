@@ -147,8 +147,9 @@ def test_a_store_without_tags_is_asked_for_the_snapshot_each_time(store: Any, mo
     seen = LastSeen.hinted(timeline(store))
     for _ in range(3):
         assert look(seen, store) == snapshot(4)
-        seen.confirm(timeline(store))
         assert "get 4" in requests(store)
+        seen.confirm(timeline(store))
+        assert requests(store) == [], "reading it once more would spare no later look anything"
 
 
 def test_a_table_that_was_rolled_back_or_emptied(store: Any) -> None:

@@ -122,6 +122,33 @@ def test_a_user_with_many_gaps_does_not_crowd_out_others(monkeypatch: pytest.Mon
         assert commit(opened(store), "clock", 2 * number)[1]
 
 
+@pytest.mark.parametrize("commits_next", [False, True])
+def test_who_only_asks_is_told_of_every_identifier_as_who_commits(
+    commits_next: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The older ones of a user with many gaps are in the page, those of a user that was away for long are in a leaf."""
+    monkeypatch.setattr(identity, "REMEMBERED_USERS", 40)
+    monkeypatch.setattr(pages, "PAGE_USERS", 60)
+    store = new_store()
+    table = opened(store)
+    for number in range(20):
+        commit(table, "away", 2 * number)
+    for number in range(60):
+        commit(table, "clock", 2 * number)
+    for user in range(60):
+        commit(table, f"other-{user}", 1)
+    commit(table, "clock", 120)
+    assert {"leaf", "page"} <= {name.split("-")[1] for name in map(name_in_folder, identity_files(table))}
+    for user, first, last in (("away", 1, 40), ("clock", 21, 120)):
+        for number in range(last):
+            found = opened(store).committer.lookup(user, number, commits_next=commits_next)
+            assert (found and found.snapshot_id) == (None if number % 2 else first + number // 2), (user, number)
+
+
+def name_in_folder(key: str) -> str:
+    return key.rpartition("/")[2]
+
+
 # -------------------------------------------------------------------------------------------------- what is not known
 
 

@@ -27,6 +27,8 @@ COLUMNS: dict[str, tuple[pa.DataType, list[Any], list[Any]]] = {
         [None, dt.datetime(1969, 1, 1), dt.datetime(1970, 1, 1)],
     ),
     "points in time": (pa.timestamp("ms", "UTC"), [dt.datetime(2024, 1, 1)], [dt.datetime(2024, 1, 1), None]),
+    "spans of time": (pa.duration("us"), [dt.timedelta(1), None], [dt.timedelta(0), dt.timedelta(1), None]),
+    "intervals": (pa.month_day_nano_interval(), [(1, 2, 3), None, (0, 0, 0)], [(1, 2, 4), (1, 2, 3), None]),
     "texts": (pa.string(), ["b", "", None, "b"], ["", "a", None, "b", "B"]),
     "bytes": (pa.binary(), [b"\x00", b"", None], [b"", b"\x00\x00", b"\x00", None]),
     "decimals": (pa.decimal128(9, 2), [Decimal("1.50"), None], [Decimal("1.5"), Decimal("0.00"), None]),

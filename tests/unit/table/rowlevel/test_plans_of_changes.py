@@ -119,6 +119,36 @@ def test_what_identifies_a_change_is_checked_before_anything_is_read(key: bool) 
     assert state(table) == {1: 2}
 
 
+@pytest.mark.parametrize("key", [False, True])
+@pytest.mark.parametrize("kind", ["update", "delete", "merge"])
+def test_a_job_that_runs_again_gets_its_receipt_although_its_change_would_be_refused_now(key: bool, kind: str) -> None:
+    """It is neither planned nor checked again, and leaves no file behind: the table has changed since."""
+    table = made(key)
+    table.append(rows({1: 1, 2: 2}))
+    job: dict[str, Any] = {"commit_user": "job", "identifier": 5}
+
+    def runs(table: ll.Table) -> RowReceipt:
+        if kind == "update":
+            return table.update("v = 1", set={"v": "v + 1"}, **job)  # type: ignore[return-value]
+        if kind == "delete":
+            return table.delete(where="v = 1", **job)  # type: ignore[return-value]
+        merge = table.merge(rows({1: 7}), on=["k"], **job)
+        return merge.when_matched_update({"v": "s.v"}, condition="t.v = 1").execute()  # type: ignore[return-value]
+
+    def data() -> list[str]:
+        return sorted(info.key for info in table.store.list("bucket-0/"))
+
+    first = runs(table)
+    table.append(rows({3: 1}))
+    before, newest = data(), len(list(table.snapshots()))
+    again = runs(ll.open_table(table.url))
+    assert (again.replayed, again.snapshot_id, again.plans) == (True, first.snapshot_id, 0)
+    table.alter(ll.drop_column("v"))
+    again = runs(ll.open_table(table.url))
+    assert (again.replayed, again.snapshot_id, again.plans) == (True, first.snapshot_id, 0)
+    assert (data(), len(list(table.snapshots()))) == (before, newest)
+
+
 def unseen(**options: str) -> ll.Table:
     """A table with a row that is committed, and hidden until a compaction."""
     table = made(key=True, deletion_vectors__enabled="true", write_only="true")
