@@ -15,7 +15,7 @@ from planned_store import CODES, QUICK, FileSystem, PlannedStore, Said, options
 from lakelatch.backends import object_store
 from lakelatch.backends.advice import NEXT_STEPS
 from lakelatch.backends.answers import Answer
-from lakelatch.backends.deadline import answered_within
+from lakelatch.backends.deadline import answered_within, operation
 from lakelatch.backends.object_store import (
     CONNECT_SECONDS,
     CREATE_LIMIT_BYTES,
@@ -63,7 +63,7 @@ def test_each_request_has_its_deadline(store: PlannedStore, fs: FileSystem, dead
     store.put("a", data)
     store.put_if_absent("b", data)
     store.get("a")
-    store.get_range("a", 0, 2 * len(data))
+    assert store.get_range("a", len(data) - 1, 3 * len(data) - 1) == b"x", "wherever its bytes begin"
     store.head("a")
     list(store.list(""))
     store.delete_many(["a"])
@@ -166,6 +166,18 @@ def test_permanent_refusals_are_not_repeated(store: PlannedStore, fs: FileSystem
         assert len(fs.calls) == 1
         if CODES[code] in NEXT_STEPS and not isinstance(caught.value, DeletionRefused):
             assert caught.value.next_step == NEXT_STEPS[CODES[code]]
+
+
+@pytest.mark.parametrize("code", ["busy", "silence", "conflict", "cut", "denied", "no bucket", "not sent"])
+def test_the_time_of_an_operation_is_to_blame_only_where_more_of_it_would_have_helped(code: str) -> None:
+    """A store that refuses for good does so however long it is asked."""
+    store = PlannedStore("planned://lake/table", options(operation_timeout=0.01), QUICK)
+    store.fs.planned = [Said(code) for _ in range(10)]
+    with operation(store, "a plan"), pytest.raises(StoreUnavailable) as caught:
+        store.put("a", b"1")
+    about_time = "; a plan may take 0.01 s: storage option operation_timeout"
+    helps = code in ("busy", "silence", "conflict", "cut")
+    assert caught.value.next_step == NEXT_STEPS[CODES[code]] + (about_time if helps else "")
 
 
 def test_every_answer_that_ends_a_request_has_a_next_step() -> None:

@@ -103,6 +103,25 @@ def test_new_credentials_that_end_before_the_request_goes_out(server: Server, mo
     assert store.get("k") == b"1" and len(server.clients) == 3
 
 
+def test_a_request_ends_although_there_are_new_credentials_after_each_refusal(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A provider that is out of step with the store hands them out for ever: four requests tell enough."""
+    store = opened(options())
+    store.put("k", b"1")
+    server.token = "never"
+    refuse = Guarded.answer
+
+    def renewed_in_vain(self: Guarded, *call: Any) -> None:
+        monkeypatch.setenv(VARIABLE, f"{self.token}+")
+        refuse(self, *call)
+
+    monkeypatch.setattr(Guarded, "answer", renewed_in_vain)
+    with pytest.raises(StoreUnavailable):
+        store.get("k")
+    assert [client.token for client in server.clients] == ["1", "1+", "1++", "1+++"]
+
+
 class Fast(ObstoreRequests):
     """obstore's requests, with the token that the store had read when they were made; listings are fsspec's."""
 
