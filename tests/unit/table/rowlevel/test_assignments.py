@@ -50,6 +50,8 @@ def changed(given: dict[str, Any], column: str) -> Any:
     [
         ("note", ll.lit("id"), "id"),
         ("note", "'it''s'", "it's"),
+        ("note", ll.lit(" id "), " id "),
+        ("note", "' it '", " it "),
         ("note", None, None),
         ("note", ll.lit(None), None),
         ("id", 7, 7),
