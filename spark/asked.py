@@ -52,15 +52,10 @@ class Asked:
 
     @property
     def of_commit(self) -> dict[str, Any]:
-        """What is asked of the commit, as the arguments of a `Transaction`."""
         return {name: getattr(self, name) for name in _OF_COMMIT}
 
     def check(self, df: Any) -> None:
-        """Refuse what does not fit.
-
-        Raises:
-            InvalidArgument: names the argument, or `df` is no frame of Spark.
-        """
+        """Refuse what does not fit (`InvalidArgument`, which names the argument), or a `df` that is no frame of Spark."""
         if not hasattr(df, "mapInArrow"):
             kind = f"{type(df).__module__.partition('.')[0]}.{type(df).__name__}"
             raise InvalidArgument(
@@ -85,12 +80,7 @@ ARGUMENTS = frozenset(field.name for field in fields(Asked)) - {"in_order", "que
 
 
 def check_arguments(given: Mapping[str, Any], what: str, own: Collection[str]) -> None:
-    """Refuse arguments that nobody knows, before rows come.
-
-    Args:
-        what: the function that passes them on.
-        own: those that the function sets by itself.
-    """
+    """Refuse arguments of `what` that nobody knows, and `own` ones that it sets by itself, before rows come."""
     for name in given:
         if name in own:
             raise InvalidArgument(f"{what} sets {name} itself", next_step="leave it out")

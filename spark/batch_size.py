@@ -2,14 +2,12 @@
 
 Owns: two session settings while a job runs, and restoring them afterwards. Must not know: what the job does.
 
-Spark 4.1 computes the size of a batch after each row (`spark.sql.execution.arrow.maxBytesPerBatch`, 64 MB). This costs
-more than filling the batch: 4 of 8 CPU seconds for 5 million rows of six small columns (measured). If the limit is the
-default and the types of the columns keep rows small, the limit is lifted. Frames with texts or nested columns also get
-fewer rows per batch, so that long values still fit.
+Spark 4.1 computes the size of a batch after each row (`spark.sql.execution.arrow.maxBytesPerBatch`, 64 MB). This costs more than
+filling the batch: 4 of 8 CPU seconds for 5 million rows of six small columns (measured). Frames with texts or nested columns also
+get fewer rows per batch, so that long values still fit.
 
-Invariants: A limit that the user has set is kept. The limit is also kept for frames with columns of bytes (BINARY,
-VARIANT), whose values may be large. The settings are restored when the last job of the session that lifted them ends,
-even if it fails.
+Invariants: A limit that the user has set is kept, and so is that for columns of bytes (BINARY, VARIANT), whose values may be
+large. The settings are restored when the last job of the session that lifted them ends, even if it fails.
 """
 
 from __future__ import annotations
@@ -65,12 +63,7 @@ _LIFTED = _Lifted()
 
 @contextmanager
 def large_batches(session: Any, schema: spark.StructType) -> Iterator[None]:
-    """Lift the byte limit for the jobs that the session runs in this context, if that is safe for these columns.
-
-    Args:
-        session: classic or Connect.
-        schema: the schema of the rows.
-    """
+    """Lift the byte limit for the jobs that the session runs in this context, if that is safe for columns of this schema."""
     wanted = _wanted(session, schema)
     if not wanted:
         yield

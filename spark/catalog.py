@@ -1,7 +1,7 @@
 """Tables of Spark's own catalog that belong to the data source.
 
-Owns: what the catalog tells about such a table, and the mark by which a reader finds its location. Must not know: statements,
-jobs. Source: format/spark §1; decision 23.
+Owns: what the catalog tells about such a table, and the mark by which a reader finds its location. Must not know:
+statements, jobs. Source: format/spark §1; decision 23.
 
 Spark hands a Python data source neither the name nor the options of a table of its catalog when the table is read. But the
 schema that the source gave for `CREATE TABLE` is stored with the metadata of its columns, and comes back: the mark is there.
@@ -28,7 +28,6 @@ NAME = "lakelatch"
 MARK = "__file_source_constant_metadata_col"
 """A key that Spark takes for its own, and removes from the columns of a table that it creates from a query."""
 _CATALOGS = ("provider", "owner")
-"""Options that only tables of the catalog have."""
 _OPTION = "option."
 
 
@@ -36,9 +35,7 @@ def options_of_statement(given: Mapping[str, str]) -> dict[str, str] | None:
     """The user's options, from those that the source gets for `CREATE TABLE`; None outside of this statement.
 
     Spark mixes OPTIONS, TBLPROPERTIES and properties of the catalog, and repeats those of OPTIONS with a prefix.
-
-    Raises:
-        InvalidArgument: an option is a secret.
+    `InvalidArgument`: an option is a secret.
     """
     options = {str(key).lower(): str(value) for key, value in given.items()}
     if not all(key in options for key in _CATALOGS):
@@ -73,12 +70,7 @@ def options_of_mark(schema: spark.StructType) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class CatalogTable:
-    """A table of the catalog.
-
-    Attributes:
-        url: its location.
-        options: the other options of its OPTIONS.
-    """
+    """A table of the catalog, with its location and its other OPTIONS."""
 
     url: str
     options: Mapping[str, str] = field(default_factory=dict)
@@ -86,8 +78,7 @@ class CatalogTable:
     def lasting(self) -> dict[str, str]:
         """The options of each read and write by this name.
 
-        Raises:
-            Unsupported: one of them belongs to a single write, and a second write would count as a repetition of it.
+        `Unsupported`: one of them belongs to a single write, and a second write would count as a repetition of it.
         """
         for name in ONE_WRITE:
             if name in self.options:
@@ -99,14 +90,9 @@ class CatalogTable:
 
 
 def catalog_table(sql: Any, name: str) -> CatalogTable | None:
-    """What the catalog tells about a table; None if it is no table of the source.
+    """What the catalog tells about a table, by its name as written in a statement; None if it is no table of the source.
 
-    Args:
-        sql: the session's own method `sql`.
-        name: as written in a statement.
-
-    Raises:
-        InvalidArgument: its location was changed after it was created.
+    `sql` is the session's own method. `InvalidArgument`: its location was changed after it was created.
     """
     parts = [part.strip() for part in _parts(name)]
     inside = f" IN {'.'.join(f'`{p}`' for p in parts[:-1])}" if len(parts) > 1 else ""

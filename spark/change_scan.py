@@ -59,12 +59,8 @@ def changes(
         storage_options: fsspec's options for the store. Keys given here are sent to the executors; prefer profiles (H19).
         branch: the branch of the table whose changes are read.
 
-    Returns:
-        A DataFrame with the columns of the rows, `_row_kind`, `_snapshot_id` and `_commit_time`. It always shows the same
-        changes, in any order: sort by `_snapshot_id`.
-
-    Raises:
-        TableNotFound, InvalidArgument, TableCorrupt, Unsupported: as for `Table.changes`.
+    Returns a DataFrame with the columns of the rows, `_row_kind`, `_snapshot_id` and `_commit_time`. It always shows the same
+    changes, in any order: sort by `_snapshot_id`. Errors are those of `Table.changes`.
 
     Example:
         ``lakelatch.spark.changes(spark, "s3://lake/flights", start=3, end=7).where("_row_kind = '+I'").show()``
@@ -103,26 +99,18 @@ def planned(
 
 @dataclass(frozen=True)
 class ChangeTask:
-    """Reads steps into batches of the types that Spark expects.
-
-    Attributes:
-        store: the table's store.
-        reader: holds the columns, the filter and the schemas.
-        has_time: whether the session supports the type TIME.
-    """
+    """Reads steps, in batches of `SPLIT_SCHEMA`, into batches of the types that Spark expects (`has_time`: TIME too)."""
 
     store: Store
     reader: ChangeReader
     has_time: bool = False
 
     def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
-        """Batches of `SPLIT_SCHEMA` to batches of changes."""
         for batch in batches:
             for group in batch.column(1):
                 yield from self.read(pickle.loads(group.as_py()))
 
     def read(self, steps: Sequence[ChangeStep]) -> Iterator[Any]:
-        """The changes of some steps."""
         fields = self.reader.output
         schema = pa.schema([arrow_field_for_spark(f, has_time=self.has_time) for f in fields])
         for step in steps:

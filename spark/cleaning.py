@@ -1,7 +1,7 @@
 """Orphan cleaning as a Spark job: the executors read manifests and delete files, and the driver decides.
 
-Owns: `clean` and its tasks. Must not know: which files are orphans (see `coordinator.maintenance.orphans`). Source: architecture
-§6, §7; format/spark §3; format/commit §12.
+Owns: `clean` and its tasks. Must not know: which files are orphans (see `coordinator.maintenance.orphans`). Source:
+architecture §6, §7; format/spark §3; format/commit §12.
 Invariants: the driver lists the candidates before any manifest is read, and looks at newer roots before and between the
 deletions. Of a manifest only fingerprints of names come back, eight bytes for each file. A task that is repeated does no harm.
 """
@@ -63,14 +63,10 @@ def clean(
         spark: the session, classic or Connect.
         url: the URL of the table, which must mean the same on the driver and on the executors.
         older_than, external: as for `Table.clean`.
-        dry_run: delete nothing.
         storage_options: fsspec's options for the store. Keys given here are sent to the executors; prefer profiles (H19).
 
-    Returns:
-        What was deleted, or with `dry_run` would be; prints as one line.
-
-    Raises:
-        LakelatchError: as for `Table.clean`. If Spark's job fails otherwise, Spark's own error is raised; run it again.
+    Returns what was deleted, or with `dry_run` would be; it prints as one line. Errors are those of `Table.clean`. If
+    Spark's job fails otherwise, Spark's own error is raised; run it again.
 
     Example:
         ``print(lakelatch.spark.clean(spark, "s3://lake/flights"))``
@@ -98,7 +94,6 @@ def clean(
 
 
 def _run(spark: Any, task: Any, work: Sequence[tuple[int, Any]]) -> dict[int, Any]:
-    """Run one job over numbered pieces of work. Returns what was found for each number."""
     if not work:
         return {}
     check_workers(spark)
@@ -123,7 +118,7 @@ def _result(number: int, found: bytes | None) -> Any:
 
 @dataclass(frozen=True)
 class ReadManifestsTask:
-    """Reads manifests, by number and name, to fingerprints of the files that they name; null for one that is gone."""
+    """From manifests, by number and name, to fingerprints of the files that they name; null for one that is gone."""
 
     store: Store
     schema: TableSchema
@@ -137,7 +132,7 @@ class ReadManifestsTask:
 
 @dataclass(frozen=True)
 class DeleteTask:
-    """Deletes batches of files, inside the table's folder or elsewhere, to what the store refuses to delete, and why."""
+    """From batches of files, inside the table's folder or elsewhere, to what the store refuses to delete, and why."""
 
     store: Store
 

@@ -1,7 +1,7 @@
 """A `Column` of Spark as SQL text, for conditions and values of row changes.
 
-Owns: `column_text`, and `as_text` and `as_texts`, which take what callers give. Must not know: what our expressions can compute;
-text with an unknown function is refused where it is parsed. Source: architecture §5.
+Owns: `column_text`, and `as_text` and `as_texts`, which take what callers give. Must not know: what our expressions can
+compute; text with an unknown function is refused where it is parsed. Source: architecture §5.
 
 The expression of a Column is a tree: of Python's objects under Connect, and of the JVM's in a classic session, which are asked
 over the session's own bridge. Invariant: what cannot be written as text that means the same is refused by its name.
@@ -35,11 +35,7 @@ Condition: TypeAlias = "str | Column | None"
 
 
 def as_text(given: Any, what: str) -> str | None:
-    """A condition as text.
-
-    Raises:
-        InvalidArgument: it is neither text nor a Column that can be read.
-    """
+    """A condition as text. `InvalidArgument`: it is neither text nor a Column that can be read."""
     if isinstance(given, Column):
         return column_text(given, what)
     if given is None or isinstance(given, str):
@@ -58,12 +54,8 @@ def as_texts(given: Mapping[str, Any]) -> Mapping[str, Any]:
 def column_text(column: Column, what: str) -> str:
     """A Column as SQL text.
 
-    Args:
-        column: made with `F.col`, `F.lit`, `F.expr`, operators and functions, in a classic session or under Connect.
-        what: what it is for, which begins the message of an error.
-
-    Raises:
-        InvalidArgument: it cannot be written as text; names the part.
+    The Column is of a classic session or of Connect, and made with `F.col`, `F.lit`, `F.expr`, operators and functions.
+    `InvalidArgument`: it cannot be written as text; names the part, after `what` it is for.
     """
     held = vars(column)  # an attribute that a Column lacks is a field of its value
     if "_expr" in held:
@@ -81,8 +73,6 @@ def _refused(what: str, part: str) -> InvalidArgument:
 
 
 class _Writer(ABC):
-    """Writes the text of the nodes that both kinds of session have."""
-
     def __init__(self, what: str) -> None:
         self.what = what
 
@@ -113,7 +103,6 @@ class _Writer(ABC):
         return f"CAST({self.text(value)} AS {sql(field.type)})"
 
     def _type(self, described: Any) -> spark.DataType:
-        """A type by its name in SQL, or by its JSON."""
         if isinstance(described, str):
             described = _NAMES.get(described.strip().lower(), described.strip().lower())
         try:
@@ -147,8 +136,6 @@ class _Writer(ABC):
 
 
 class _Remote(_Writer):
-    """Expressions of Spark Connect, which are objects of Python."""
-
     def text(self, node: Any) -> str:
         match type(node).__name__:
             case "ColumnReference" if node._plan_id is None:
@@ -184,7 +171,7 @@ class _Remote(_Writer):
 
 
 class _Classic(_Writer):
-    """Expressions of a classic session, which are objects of the JVM. One question each; trees are small."""
+    """Expressions of a classic session, which are objects of the JVM. Each part of a tree costs a question; trees are small."""
 
     def text(self, node: Any) -> str:
         match node.getClass().getSimpleName():
@@ -224,7 +211,6 @@ class _Classic(_Writer):
 
 
 def _each(sequence: Any) -> Iterator[Any]:
-    """The elements of a sequence of Scala."""
     return (sequence.apply(place) for place in range(sequence.size()))
 
 

@@ -1,8 +1,8 @@
 """Matches the columns of a DataFrame with those of a table by name, and casts them in Spark if that keeps every value.
 
-Owns: which columns are refused before the job runs, which ones Spark casts, and which ones are left to the executors'
-`Conformer`. Must not know: tasks, commits. Source: architecture §5 (columns are matched by name); format/spark §2 (Arrow maps
-by position).
+Owns: which columns are refused before the job runs, which ones Spark casts, and which are left to the executors'
+`Conformer`. Must not know: tasks, commits. Source: architecture §5 (columns are matched by name); format/spark §2 (Arrow
+maps by position).
 
 Invariant: After `Columns.select` the columns of the frame are named by position, and `Columns.names` holds the table's
 name of each one. So two columns of the same type cannot be swapped, and names that differ only in case cannot be confused.
@@ -38,7 +38,7 @@ class Columns:
     """The columns of a frame, matched with those of a table.
 
     Attributes:
-        names: the names of the frame's columns, in its order; each is a column of the table.
+        names: the columns of the table that those of the frame are, in the frame's order.
         casts: for each column the Spark type to cast it to, or None if it stays as it is.
     """
 
@@ -46,7 +46,7 @@ class Columns:
     casts: tuple[spark.DataType | None, ...]
 
     def select(self, frame: Any) -> Any:
-        """The frame with its columns renamed by position, and cast if no value is lost."""
+        """With its columns renamed by position, and cast if no value is lost."""
         slots = [f"c{i}" for i in range(len(self.names))]
         named = frame.toDF(*slots)
         columns = [F.col(slot) for slot in slots]
@@ -62,13 +62,11 @@ class Columns:
         return routed(frame, table, {name: f"c{i}" for i, name in enumerate(self.names)})
 
     def clustered(self, frame: Any, table: TableSchema, filled: Collection[str]) -> Any:
-        """The selected frame, with the rows of each partition brought together, so that few tasks write files of a partition.
+        """The selected frame, with the rows of each partition together, so that few tasks write files of it.
 
-        With adaptive execution, Spark splits a partition that is much larger than the others, and writes small ones in one
-        task. Without it, Spark would start as many tasks as its shuffles have partitions, most of them for nothing.
-
-        Args:
-            filled: the partition columns that have one value in the whole frame.
+        With adaptive execution, Spark splits a partition that is much larger than the others, and writes small ones in one task.
+        Without it, Spark would start as many tasks as its shuffles have partitions. The partition columns in `filled` have one
+        value in the whole frame.
         """
         places = {name: f"c{i}" for i, name in enumerate(self.names)}
         parts = [places[name] for name in table.partition_keys if name in places and name not in filled]
@@ -84,15 +82,9 @@ def match_columns(
 ) -> Columns:
     """Match the columns of a frame with those of a table, before any row is computed.
 
-    Args:
-        frame_schema: the schema of the DataFrame.
-        table: the schema of the table.
-        filled: columns that the frame may omit because their values come from elsewhere (those of `partition=`).
-        row_kind: the column that names the kind of each row. The table may lack it.
-
-    Raises:
-        InvalidArgument: The table lacks a column, a required column is missing, or a type can never fit. The message
-            names the column.
+    `filled` are columns that the frame may omit because their values come from elsewhere (those of `partition=`);
+    `row_kind` is the column that names the kind of each row, which the table may lack. `InvalidArgument`: the table lacks a
+    column, a required column is missing, or a type can never fit; names the column.
     """
     names = [f.name for f in frame_schema.fields]
     if not names:
@@ -136,10 +128,9 @@ def _cast(source: spark.DataType, target: DataType, where: str) -> spark.DataTyp
 
 
 def _needs_spark(source: spark.DataType, target: DataType, where: str) -> bool:
-    """Does Spark have to cast the column, because the result depends on the session's time zone or it holds only nulls?
+    """Whether Spark has to cast the column, because the result depends on the session's time zone or it holds only nulls.
 
-    Raises:
-        InvalidArgument: No value of the source type can become a value of the target type.
+    `InvalidArgument`: no value of the source type can become one of the target.
     """
     match target:
         case AtomicType():
@@ -215,7 +206,7 @@ _WIDER: tuple[type[spark.DataType], ...] = (spark.ByteType, spark.ShortType, spa
 
 
 def _loses_nothing(source: spark.DataType, target: spark.DataType) -> bool:
-    """Does Spark's cast keep every value under any settings of the session?"""
+    """Whether Spark's cast keeps every value under any settings of the session."""
     if type(source) is type(target) and not isinstance(source, (spark.ArrayType, spark.MapType, spark.StructType)):
         return source == target
     if isinstance(source, spark.NullType):

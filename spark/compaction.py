@@ -1,8 +1,8 @@
 """Compaction as a Spark job: the executors rewrite files, and the driver commits.
 
 Owns: `compact`. Must not know: which files are chosen, how they are rewritten, or what is given up after a conflict (see
-`table.compact`). Source: architecture §6, §7; format/spark §3. Invariants: Each batch runs one action and makes one commit. A
-batch that fails leaves no file behind, or the error names those that are left.
+`table.compact`). Source: architecture §6, §7; format/spark §3. Invariants: Each batch runs one action and makes one commit.
+A batch that fails leaves no file behind, or the error names those that are left.
 """
 
 from __future__ import annotations
@@ -56,12 +56,8 @@ def compact(
         storage_options: fsspec's options for the store. Keys given here are sent to the executors; prefer profiles (H19).
         branch: the branch of the table that is compacted.
 
-    Returns:
-        What was rewritten, or with `dry_run` what would be; prints as one line.
-
-    Raises:
-        LakelatchError: as for `Table.compact`. If Spark's job fails, Spark's own error is raised, with `left_files` as for
-            `write`.
+    Returns what was rewritten, or with `dry_run` what would be; it prints as one line. Errors are those of `Table.compact`.
+    If Spark's job fails, Spark's own error is raised, with `left_files` as for `write`.
 
     Example:
         ``print(lakelatch.spark.compact(spark, "s3://lake/flights", "month = 1"))``

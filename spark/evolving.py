@@ -27,14 +27,8 @@ def with_new_columns(
 ) -> Table:
     """The table, to which the frame's new columns are added as one schema change of their own.
 
-    Args:
-        opened: opens the table.
-        frame: the schema of the frame.
-        filled: columns that the frame may omit because their values come from elsewhere.
-        tells_case: whether the session distinguishes the columns `a` and `A`.
-
-    Raises:
-        InvalidArgument: A column cannot be written or added; nothing was changed.
+    `filled` are columns that the frame may omit because their values come from elsewhere; `tells_case` says whether the session
+    distinguishes the columns `a` and `A`. `InvalidArgument`: a column cannot be written or added; nothing was changed.
     """
     for last in (False,) * (_TRIES - 1) + (True,):
         table = opened()

@@ -3,9 +3,9 @@
 Owns: the names of the options. Must not know: sessions, tables, plans. Source: architecture §6; the documentation of Hadoop's
 S3A, ABFS and HDFS clients and of Google's connector.
 
-Invariants: An option without an equivalent is never silently dropped. The result is then None, and Arrow reads the
-files. Without options, the configuration of the session applies. Nothing is set in a session: the translated options are
-passed to one reader (H19).
+Invariants: An option without an equivalent is never silently dropped: the result is then None, and Arrow reads the files.
+Without options, the configuration of the session applies. Nothing is set in a session: the translated options are passed to
+one reader (H19).
 """
 
 from __future__ import annotations
@@ -22,14 +22,9 @@ _GOOGLE_TOKENS = {"anon": "UNAUTHENTICATED", "google_default": "APPLICATION_DEFA
 
 
 def hadoop_options(root: str, storage_options: Mapping[str, Any]) -> dict[str, str] | None:
-    """Translate storage options to reader options with Hadoop's names.
+    """Translate fsspec's options to those of a reader, with Hadoop's names; None if one of them has no equivalent.
 
-    Args:
-        root: the URL that Spark will open: `s3a://bucket/…`, `gs://…`, `abfss://container@host/…`, `hdfs://…`, `file:…`.
-        storage_options: fsspec's options for the store.
-
-    Returns:
-        The options, or None if one has no equivalent, so that Spark cannot open the files as lakelatch does.
+    `root` is the URL that Spark will open: `s3a://bucket/…`, `gs://…`, `abfss://container@host/…`, `hdfs://…`, `file:…`.
 
     >>> hadoop_options("s3a://b/t", {"key": "k", "secret": "s", "endpoint_url": "http://127.0.0.1:9000"})["fs.s3a.endpoint"]
     'http://127.0.0.1:9000'
@@ -60,7 +55,7 @@ def hadoop_options(root: str, storage_options: Mapping[str, Any]) -> dict[str, s
 
 
 def _s3(left: dict[str, Any]) -> dict[str, str]:
-    """Translate the options for S3A, and remove them from `left`."""
+    """Translate the options, and remove them from `left`."""
     made: dict[str, str] = {}
     client = dict(left.pop("client_kwargs", None) or {})
     endpoint = left.pop("endpoint_url", None) or client.pop("endpoint_url", None)
@@ -85,10 +80,7 @@ def _s3(left: dict[str, Any]) -> dict[str, str]:
 
 
 def _google(left: dict[str, Any]) -> dict[str, str]:
-    """Translate the options for Google's connector, and remove them from `left`.
-
-    Of tokens, it accepts names and the paths of key files, but not the text of a key.
-    """
+    """As `_s3`. Of tokens, Google's connector accepts names and the paths of key files, but not the text of a key."""
     made: dict[str, str] = {}
     token = left.get("token")
     if isinstance(token, str) and token in _GOOGLE_TOKENS:
@@ -108,7 +100,7 @@ def _google(left: dict[str, Any]) -> dict[str, str]:
 
 
 def _azure(left: dict[str, Any], host: str) -> dict[str, str]:
-    """Translate the options for ABFS, and remove them from `left`: one way to sign in, for the account in the URL."""
+    """As `_s3`; one way to sign in, for the account in the URL."""
     made: dict[str, str] = {}
     if left.get("account_name") == host.partition(".")[0]:
         del left["account_name"]

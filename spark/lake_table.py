@@ -1,9 +1,8 @@
 """`LakeTable`: the rows of a table changed from Spark, with the names that users of Delta type.
 
-Owns: `LakeTable`, `LakeMerge`, `LakeOptimize`. Must not know: how rows are found and written (`table.rowlevel`), how a job runs
-(`row_job`). Source: architecture §6.
-Invariants: A source is materialised once, by one action, so that it is the same in every attempt. Everything works in classic
-sessions and under Spark Connect.
+Owns: `LakeTable`, `LakeMerge`, `LakeOptimize`. Must not know: how rows are found and written (`table.rowlevel`), how a job
+runs (`row_job`). Source: architecture §6. Invariants: A source is materialised once, by one action, so that it is the same
+in every attempt. Everything works in classic sessions and under Spark Connect.
 """
 
 from __future__ import annotations
@@ -53,8 +52,7 @@ _DETAIL = (
 class LakeTable:
     """A table, as seen from a Spark session. Made by `forPath` and `forName`.
 
-    Attributes:
-        table: the table in Python, for everything that has no name here.
+    `table` is the table in Python, for everything that has no name here.
     """
 
     spark: Any
@@ -64,24 +62,12 @@ class LakeTable:
 
     @staticmethod
     def forPath(spark: Any, url: str, storage_options: Mapping[str, Any] | None = None) -> LakeTable:  # noqa: N802
-        """The table at a URL.
-
-        Args:
-            spark: the session, classic or Connect.
-            storage_options: as for `lakelatch.spark.read`.
-
-        Raises:
-            TableNotFound: there is none.
-        """
+        """The table at a URL, or `TableNotFound`. `storage_options` are as for `lakelatch.spark.read`."""
         return LakeTable(spark, open_table(checked_url(spark, url), storage_options=storage_options), storage_options)
 
     @staticmethod
     def forName(spark: Any, name: str) -> LakeTable:  # noqa: N802
-        """A table of the session's catalog, which was made with `CREATE TABLE … USING lakelatch`.
-
-        Raises:
-            InvalidArgument: the catalog has no such table of lakelatch.
-        """
+        """A table of the session's catalog, made with `CREATE TABLE … USING lakelatch`; `InvalidArgument` if there is none."""
         found = catalog_table(spark.sql, name)
         if found is None:
             raise InvalidArgument(
@@ -93,7 +79,7 @@ class LakeTable:
 
     @staticmethod
     def isLakeTable(spark: Any, url: str, storage_options: Mapping[str, Any] | None = None) -> bool:  # noqa: N802
-        """Is there a table at a URL?"""
+        """Whether there is a table at a URL."""
         return is_table(checked_url(spark, url), storage_options=storage_options)
 
     def alias(self, name: str) -> LakeTable:
@@ -110,9 +96,8 @@ class LakeTable:
     def delete(self, condition: Condition = None, **about: Any) -> RowReceipt:
         """Delete the rows for which a condition is true, or all rows, in one commit.
 
-        Args:
-            condition: SQL text, or a Column.
-            about: `commit_user`, `identifier`, `isolation` and `properties`, as for `Table.delete`.
+        `condition` is SQL text, or a Column. `about`: `commit_user`, `identifier`, `isolation` and `properties`, as for
+        `Table.delete`.
         """
         zone, text = session_zone(self.spark), as_text(condition, "condition")
         return self._run(lambda schema: Edit.of(schema, text, None, self.name, zone), about)
@@ -125,10 +110,8 @@ class LakeTable:
     ) -> RowReceipt:
         """Give columns of the rows for which a condition is true, or of all rows, new values, in one commit.
 
-        Args:
-            condition: SQL text, or a Column; None for all rows.
-            set: for each column, an SQL expression as text, a Column, or `ll.lit(…)`.
-            about: as for `delete`.
+        `condition` and `about` are as for `delete`. `set` has, for each column, an SQL expression as text, a Column, or
+        `ll.lit(…)`.
         """
         if set is None and isinstance(condition, Mapping):
             condition, set = None, condition  # noqa: A001
@@ -267,10 +250,8 @@ class LakeMerge:
         return replace(self, evolves=True)
 
     def execute(self) -> RowReceipt:
-        """Carry it out, in one commit. A commit user and identifier that have landed before run nothing.
-
-        Raises:
-            InvalidArgument, CommitConflict: as for `Table.merge`.
+        """Carry it out, in one commit. A commit user and identifier that have landed before run nothing. Errors are as for
+        `Table.merge`.
         """
         target, about = self.target, self.about
         user, identifier = about.get("commit_user"), about.get("identifier")

@@ -1,7 +1,7 @@
 """Lets Spark's own Parquet reader scan exactly the files of a plan, few or many.
 
-Owns: how Spark is told the files, the options that its reader always gets, and when it may take partition columns from folders.
-Must not know: which files are wanted, filters. Source: format/spark §4.
+Owns: how Spark is told the files, the options that its reader always gets, and when it may take partition columns from
+folders. Must not know: which files are wanted, filters. Source: format/spark §4.
 
 Invariants: A frame holds the rows of all given files and of no other file, whatever else lies in their folders and whatever the
 session says about files. A file that is missing or damaged is an error, and never a frame with fewer rows. A partition column
@@ -79,12 +79,8 @@ def scan_files(
     a query runs; the second, if there is one, has the others. Dynamic pruning looks at the first part of a union alone. Of the
     others, Spark knows the columns that are null in all, and leaves them out of a join by such a column.
 
-    Args:
-        timeline: the table's.
-        root: the URL by which Spark opens the table's root, without a slash at the end.
-        schema: the table's schema.
-        columns: those of the frames, with Spark's types. They may have more, and in another order.
-        options: options for Spark's reader: credentials.
+    `root` is the URL by which Spark opens the table's root, without a slash at the end. The frames have the given columns,
+    and may have more, in another order. `options` for Spark's reader are credentials.
     """
     base, known, others = by_folders(splits, schema)
     # With an explicit schema, Spark does not open a file to infer one.
@@ -176,8 +172,7 @@ def _uri(url: str) -> str:
 def by_folders(splits: Iterable[Split], schema: TableSchema) -> tuple[str, list[Split], list[Split]]:
     """Which splits lie in folders whose names say to Spark what the manifest says of their partitions.
 
-    Returns:
-        The folder of these partitions relative to the root ("" for the root itself), their splits, and all other splits.
+    Returns the folder of these partitions relative to the root, their splits, and all other splits.
     """
     if not schema.partition_keys or not all(map(_PLAIN_NAME.fullmatch, schema.partition_keys)):
         return "", [], list(splits)
@@ -201,8 +196,10 @@ def by_folders(splits: Iterable[Split], schema: TableSchema) -> tuple[str, list[
 
 
 def null_columns(splits: Iterable[Split], schema: TableSchema) -> list[str]:
-    """Partition columns without a value in any of the splits. A literal in their place tells Spark before a query runs that no
-    join or comparison finds a row there."""
+    """Partition columns without a value in any of the splits.
+
+    A literal in their place tells Spark before a query runs that no join or comparison finds a row there.
+    """
     codec = codec_of(schema)
     values = [codec.decode(partition) for partition in {s.partition for s in splits}]
     return [f.name for i, f in enumerate(codec.fields) if all(row[i] is None for row in values)]
@@ -215,7 +212,7 @@ def _base(key: str, partition_path: str) -> str | None:
 
 
 def _says(path: str, values: Sequence[Any], fields: Sequence[Field]) -> bool:
-    """Does Spark read exactly these values from a partition's folder?"""
+    """Whether Spark reads exactly these values from a partition's folder."""
     parts = path.split("/")
     if len(parts) != len(fields):
         return False

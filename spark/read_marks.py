@@ -42,11 +42,8 @@ _TEXT = re.compile(r"lakelatch\.read/([0-9a-f]+)/([0-9a-f]+)/(\d+)/(newest|chose
 class Mark:
     """Where rows of a frame come from.
 
-    Attributes:
-        table: a digest of the table's identity, or of its place where it has none.
-        branch: of the table.
-        snapshot: the id of the snapshot; 0 for a table without one.
-        how: the newest one, one that the caller chose, or unknown: Spark decides when it plans the query.
+    `table` is a digest of the table's identity, or of its place where it has none; `snapshot` is 0 for a table without one;
+    `how` is the newest one, one that the caller chose, or unknown: Spark decides when it plans the query.
     """
 
     table: str
@@ -60,7 +57,6 @@ class Mark:
 
 
 def mark_of(table: Table, snapshot: Snapshot | None, how: How) -> Mark:
-    """The mark of a frame that shows a snapshot of a table."""
     return Mark(_digest_of(table), table._branch, 0 if snapshot is None else snapshot.id, how)
 
 
@@ -75,14 +71,11 @@ def with_mark(schema: spark.StructType, mark: Mark | None) -> spark.StructType:
 
 
 def read_at(df: Any, table: Table, unplanned: int | None = None) -> int | None:
-    """The snapshot of the table that a frame was computed from, for an overwrite of the table with it; None if it has no rows of
-    the table.
+    """The snapshot of the table that a frame was computed from, for an overwrite of the table with it; None if it has no such
+    rows.
 
-    Args:
-        unplanned: the newest snapshot, if Spark has not planned yet what the frame reads of tables of its catalog.
-
-    Raises:
-        InvalidArgument: the frame does not say which one; the error says what to do.
+    `unplanned` is the newest snapshot, if Spark has not planned yet what the frame reads of tables of its catalog.
+    `InvalidArgument`: the frame does not say which one; the error says what to do.
     """
     return read_by(df.schema, table, PROCESS, _plan_of(df), unplanned)
 
@@ -90,11 +83,8 @@ def read_at(df: Any, table: Table, unplanned: int | None = None) -> int | None:
 def read_by(
     schema: spark.StructType, table: Table, process: str, plan: str = "", unplanned: int | None = None
 ) -> int | None:
-    """As `read_at`, by what the columns of a frame say.
-
-    Args:
-        process: the one whose marks count.
-        plan: what Spark tells of the frame's plan.
+    """As `read_at`, by what the columns of a frame say, and what Spark tells of its plan. `process` is the one whose marks
+    count.
     """
     texts = [str(field.metadata.get(KEY, "")) for field in schema.fields]
     own = {
@@ -131,7 +121,6 @@ def read_by(
 
 
 def _is_in_catalog(schema: spark.StructType, table: Table) -> bool:
-    """Whether columns are those of this table in Spark's catalog."""
     url = options_of_mark(schema).get("path")
     return url is not None and place_of(open_beside(table.store, url)) == place_of(table.store)
 

@@ -26,12 +26,7 @@ _OURS = "_saves_lakelatch"
 
 @dataclass(frozen=True)
 class Saved:
-    """What a writer was told.
-
-    Attributes:
-        mode: append, overwrite, ignore or error.
-        options: keys in lower case.
-    """
+    """What a writer was told; `mode` is append, overwrite, ignore or error."""
 
     source: str
     mode: str
@@ -71,7 +66,6 @@ def understand_save_as_table(session: Any) -> None:
 
 
 def _save(writer: Any, statements: Statements, name: str) -> bool:
-    """Save the frame; False if that is Spark's business."""
     asked = _asked(writer)
     if asked.source.lower() != NAME:
         return False

@@ -1,7 +1,7 @@
 """Finds out what a Spark session can do without using its JVM, so that it also works under Spark Connect.
 
-Owns: whether the session is one of Spark Connect, has the type TIME, distinguishes case and can open a scheme, where its paths
-begin, and how many tasks to create. Must not know: tables, plans. Source: format/spark §1; architecture §6.
+Owns: whether the session is one of Spark Connect, has the type TIME, distinguishes case and can open a scheme, where its
+paths begin, and how many tasks to create. Must not know: tables, plans. Source: format/spark §1; architecture §6.
 Invariant: A session is only queried; nothing is set in it.
 """
 
@@ -44,17 +44,15 @@ _LOG = logging.getLogger("lakelatch.spark")
 
 
 def setting(session: Any, key: str, default: str) -> str:
-    """A setting of the session, or its default."""
     return str(session.conf.get(key, default))
 
 
 def is_connect(session: Any) -> bool:
-    """Does the session run under Spark Connect, where each action plans its frame again?"""
+    """Under Spark Connect each action plans its frame again."""
     return type(session).__module__.startswith("pyspark.sql.connect")
 
 
 def has_time_type(session: Any) -> bool:
-    """Does the session support the type TIME?"""
     return setting(session, "spark.sql.timeType.enabled", "false").lower() == "true"
 
 
@@ -64,20 +62,19 @@ def overwrite_mode(session: Any) -> str:
 
 
 def adapts(session: Any) -> bool:
-    """Does the session plan the rest of a query while it runs?"""
+    """Whether the session plans the rest of a query while it runs."""
     return setting(session, "spark.sql.adaptive.enabled", "true").lower() == "true"
 
 
 def tells_case(session: Any) -> bool:
-    """Does the session distinguish the columns `a` and `A`?"""
+    """Whether the session distinguishes the columns `a` and `A`."""
     return setting(session, "spark.sql.caseSensitive", "false").lower() == "true"
 
 
 def checked_url(session: Any, url: str) -> str:
     """A URL that means the same to lakelatch and to the session.
 
-    Raises:
-        InvalidArgument: it is a path without a scheme, and the session's paths are on another file system than this machine's.
+    `InvalidArgument`: it is a path without a scheme, and the session's paths are on another file system than this machine's.
     """
     url = url_text(url)
     if scheme_of(url) == "file" and not url.startswith("file:"):
@@ -108,8 +105,8 @@ def start_of_paths(session: Any) -> str:
 class FileSystems:
     """Which schemes sessions can open, tested once for each session and scheme.
 
-    The test opens a URL that every client rejects without using the network; the error shows whether there is a client.
-    (It would not be enough to look for the class, because packages that Spark adds have their own class loader.)
+    The test opens a URL that every client rejects without using the network; the error shows whether there is a client. (To look
+    for the class is not enough, because packages that Spark adds have their own class loader.)
     """
 
     def __init__(self) -> None:
@@ -118,7 +115,7 @@ class FileSystems:
     def opening(self, session: Any, scheme: str) -> Mapping[str, str] | None:
         """The reader options needed besides credentials to open URLs of a scheme; None if this session cannot.
 
-        If it cannot, the first call logs a warning that names the missing setting.
+        Then the first call logs a warning that names the missing setting.
         """
         if scheme == "file":
             return {}

@@ -2,12 +2,12 @@
 
 Owns: `shipped`, `Carried`, `carried`, and `check_workers`. Must not know: what the tasks do. Source: format/spark §7.
 
-Objects of lakelatch are pickled by reference, so a worker that cannot import lakelatch fails before any of its code runs, with
-a bare `ModuleNotFoundError`, and fails again in every attempt of the task. So what is sent is a small function that is pickled
-by value. It needs only the standard library: it compares the packages, and only then unpickles the object.
+Objects of lakelatch are pickled by reference, so a worker that cannot import lakelatch fails before any of its code runs,
+with a bare `ModuleNotFoundError`, in every attempt of the task. So what is sent is a small function that is pickled by
+value. It needs only the standard library: it compares the packages, and only then unpickles the object.
 
-Invariants: The function refers to nothing in this module. Every problem is one sentence that says what to do. A session with
-a cluster is asked once, before its first job that could be expensive, and each worker is checked again by its own task.
+Invariants: The function refers to nothing in this module. Every problem is one sentence that says what to do. A session with a
+cluster is asked once, before its first job that could be expensive, and each worker is checked again by its own task.
 """
 
 from __future__ import annotations
@@ -34,14 +34,9 @@ _HOST = re.compile(r"\(TID \d+\) \((\S+) executor")
 def opener(lakelatch: str = __version__, pyarrow: str = pa.__version__) -> Callable[[bytes], Any]:
     """A function that unpickles an object in a worker if the packages there fit; the function itself is pickled by value.
 
-    Args:
-        lakelatch: the sender's version. The worker must have the same one, because pickled objects are those of one version.
-        pyarrow: the sender's version. The worker must have the same major version, because one may know types, and write
-            files, that another does not.
-
-    Returns:
-        A function from bytes to the object. If a package is missing or does not fit, it raises an error that arrives as one
-        line, with the name of `Unsupported`.
+    The worker must have the sender's version of lakelatch, because pickled objects are those of one version, and the same major
+    version of pyarrow, because one may know types, and write files, that another does not. Else the function raises an error that
+    arrives as one line, with the name of `Unsupported`.
     """
 
     def opened(payload: bytes) -> Any:
@@ -116,8 +111,6 @@ def _called(allowed: Allowed, function: Callable[..., Any], arguments: tuple[Any
 
 
 class _Parcel:
-    """A task that is opened where it is unpickled."""
-
     def __init__(self, task: Callable[[Any], Any]) -> None:
         self.task = task
 
@@ -139,7 +132,7 @@ def shipped(task: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 
 def shipped_function(task: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """The same for `arrow_udf`, which looks at the types of the arguments."""
+    """As `shipped`, for `arrow_udf`, which looks at the types of the arguments."""
     parcel = _Parcel(task)
 
     def lakelatch(array: pa.Array) -> pa.Array:
@@ -149,7 +142,7 @@ def shipped_function(task: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 
 def _guarded(task: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """The task, with errors that arrive as one sentence."""
+    """With errors that arrive as one sentence."""
 
     def run(argument: Any) -> Any:
         with one_sentence():
@@ -181,13 +174,10 @@ def _restored(kind: Any, state: dict[str, Any]) -> Any:
 
 
 def carried(source: type[DataSource], **attributes: Any) -> type[DataSource]:
-    """A class for `dataSource.register` that opens the source where Spark plans.
+    """A class for `dataSource.register` that opens the source, with these attributes, where Spark plans.
 
     That is a worker on the driver's host, which under Spark Connect is the server. The class is pickled by value, so a host
     without lakelatch answers with one sentence, too.
-
-    Args:
-        attributes: what the source has there as attributes.
     """
     name, opened, payload = source.name(), opener(), _sealed(_asking, source, attributes)
 
@@ -228,8 +218,6 @@ def _asking(source: type[DataSource], attributes: dict[str, Any]) -> Callable[..
 
 
 class _Asked:
-    """The sessions whose workers have been asked, by their ids."""
-
     def __init__(self) -> None:
         self.sessions: set[str] = set()
 
@@ -257,10 +245,8 @@ def worker_problem(text: str) -> Unsupported | None:
 def check_workers(session: Any) -> None:
     """Ask the workers of a cluster for their packages with one small job, once for each session.
 
-    Nothing is asked of a local session: its workers are on this machine, and their first task checks them.
-
-    Raises:
-        Unsupported: A worker lacks a package or has another version; the message names its host and says what to do.
+    Workers of a local session are on this machine, and their first task checks them. `Unsupported`: a worker lacks a package or
+    has another version; names its host and what to do.
     """
     master = setting(session, "spark.master", "local")
     key = str(getattr(session, "session_id", None) or id(session))

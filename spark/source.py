@@ -1,8 +1,7 @@
 """The data source `lakelatch`, for SQL, temporary views and `spark.read.format(...)`.
 
-Owns: `register`, the source and its reader. Must not know: how rows are written or committed (see `source_writer`).
-Source: format/spark §1, §4. No version of Spark prunes columns for Python data sources, so `lakelatch.spark.read` is faster.
-Options `where` and `columns` say here what a read needs.
+Owns: `register`, the source and its reader. Must not know: how rows are written or committed (see `source_writer`). Source:
+format/spark §1, §4.
 
 Invariants: Options are checked, and a misspelt one is an error. The reader pins its snapshot when it is created. It takes no
 filters from Spark, because Spark keeps what a filtered reader has planned, and shows it to other queries too (decision 25).
@@ -49,24 +48,21 @@ _TASKS = 4
 
 
 def register(session: Any) -> None:
-    """Register the data source `lakelatch` with a session, classic or Connect.
+    """Register the data source `lakelatch` with this one session, classic or Connect.
 
     Filters and column choices of a query do not reach a source written in Python; its options `where` and `columns` do, and
     `lakelatch.spark.read` needs none of them. A relative path means a folder below the current folder at the time of this call.
 
-    A frame or temporary view shows the snapshot that was the latest when it was first used. Spark keeps that, and
-    `REFRESH TABLE` changes nothing: create the view again to see newer rows (docs/spark-by-habit.md). `VERSION AS OF` needs a
-    catalog in the JVM, so time travel is an option here.
+    A frame or temporary view shows the snapshot that was the latest when it was first used. Spark keeps that, and `REFRESH TABLE`
+    changes nothing: create the view again to see newer rows (docs/spark-by-habit.md). `VERSION AS OF` needs a catalog in the JVM,
+    so time travel is an option here.
 
     `session.sql` is replaced on this session object: Spark does not tell a Python source where a table of its catalog lies, so
     `CREATE TABLE … USING lakelatch` and `INSERT` into such tables are carried out by lakelatch, as jobs of the session. Every
-    other statement is passed on as it is (docs/spark-by-habit.md).
+    other statement is passed on as it is.
 
-    Writes through the source cost half as much with `spark.sql.execution.arrow.maxBytesPerBatch` = 2147483647 (see
-    `batch_size`); `lakelatch.spark.write` sets it itself.
-
-    Args:
-        session: the only session that will know the source; a new session needs its own call.
+    Writes through the source cost half as much with `spark.sql.execution.arrow.maxBytesPerBatch` = 2147483647 (see `batch_size`);
+    `lakelatch.spark.write` sets it itself.
 
     Example:
         ``lakelatch.spark.register(spark); spark.read.format("lakelatch").option("snapshot", 3).load(url)``
@@ -85,9 +81,8 @@ def _folder_of(session: Any) -> str:
 class TableSource(DataSource):
     """Reads and writes tables; `SourceOptions` describes the options.
 
-    Attributes:
-        folder: where relative paths begin, or the file system of all paths without a scheme; None refuses relative ones.
-        process: the user's, whose marks count.
+    `folder` is where relative paths begin, or the file system of all paths without a scheme; None refuses relative ones.
+    `process` is the user's, whose marks count.
     """
 
     folder: str | None = None
@@ -161,10 +156,8 @@ class SplitPartition(InputPartition):
 class TableSourceReader(Carried, DataSourceReader):
     """Reads one snapshot.
 
-    Args:
-        table: the table, pinned by `at()` or at its latest snapshot.
-        schema: the columns that Spark wants, by name; all columns of the table unless the user gave a schema.
-        where: the bound predicate of option `where`.
+    `table` is pinned by `at()` or at its latest snapshot; `schema` has the columns that Spark wants, by name: all of the table
+    unless the user gave a schema; `where` is the bound predicate of option `where`.
     """
 
     def __init__(self, table: Table, schema: spark.StructType, where: Predicate | None) -> None:
@@ -201,17 +194,13 @@ class TableSourceReader(Carried, DataSourceReader):
 
 @dataclass
 class StepPartition(InputPartition):
-    """The steps of one task and how to read them."""
-
     task: ChangeTask
     steps: list[ChangeStep]
 
 
 class ChangeSourceReader(Carried, DataSourceReader):
-    """Reads the changes that option `incremental-between` names.
-
-    Args:
-        schema: the columns that Spark wants, by name; those of the rows come before those that describe a change.
+    """Reads the changes that option `incremental-between` names. The columns that describe a change come after those of the
+    rows.
     """
 
     def __init__(self, table: Table, schema: spark.StructType, where: Predicate | None, options: SourceOptions) -> None:
@@ -243,17 +232,11 @@ class ChangeSourceReader(Carried, DataSourceReader):
 
 @dataclass
 class SystemPartition(InputPartition):
-    """The one task of a read of a system table."""
-
     task: SystemTask
 
 
 class SystemSourceReader(Carried, DataSourceReader):
-    """Reads the system table that option `system` names.
-
-    Args:
-        schema: the columns that Spark wants, by name.
-    """
+    """Reads the system table that option `system` names."""
 
     def __init__(self, table: Table, schema: spark.StructType, options: SourceOptions) -> None:
         assert options.system is not None

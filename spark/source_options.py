@@ -1,8 +1,7 @@
 """Checks the options of the data source.
 
-Owns: the names and values of the options, and the table that they describe. Must not know: reading, writing.
-Source: architecture §6; format/spark §1 (keys arrive in lower case). Invariant: An unknown option is an error and is never
-ignored.
+Owns: the names and values of the options, and the table that they describe. Must not know: reading, writing. Source:
+architecture §6; format/spark §1 (keys arrive in lower case). Invariant: An unknown option is an error and is never ignored.
 """
 
 from __future__ import annotations
@@ -45,7 +44,6 @@ READING_ROWS = (
 )
 """Options that say what is read, and mean nothing to a write."""
 ONE_WRITE = ("commit-user", "identifier", "read-snapshot", "partition")
-"""Options that are about a single commit."""
 KNOWN = (
     "path",
     "branch",
@@ -93,14 +91,8 @@ class SourceOptions:
     | `storage.<name>` | both | a storage option; a value that begins with a brace is JSON |
 
     Spark shows options in plans and in its UI, and hides values only by its own rule (`spark.redaction.regex`). So name a
-    profile here instead of a key (H19).
-
-    Args:
-        options: the options as Spark passes them.
-        folder: where a relative path begins; None refuses it.
-
-    Raises:
-        InvalidArgument: An option is unknown, or its value is invalid.
+    profile here instead of a key (H19). `folder` is where a relative path begins; None refuses it. `InvalidArgument`: an
+    option is unknown, or its value is invalid.
     """
 
     def __init__(self, options: Mapping[str, str], folder: str | None = None) -> None:
@@ -149,15 +141,13 @@ class SourceOptions:
 
     @property
     def _travel(self) -> tuple[int | str | None, ...]:
-        """The options that choose a snapshot."""
         return self.snapshot, self.tag, self.timestamp, self.watermark
 
     def table(self) -> Table:
-        """The table, to write to."""
         return open_table(self.url, branch=self.branch, storage_options=self.storage_options)
 
     def table_to_read(self) -> Table:
-        """The table at the snapshot, tag, time or watermark that the options name."""
+        """At the snapshot, tag, time or watermark that the options name."""
         table = self.table()
         if self._travel == (None,) * 4:
             return table
@@ -165,11 +155,7 @@ class SourceOptions:
         return table.at(snapshot=self.snapshot, tag=self.tag, timestamp=timestamp, watermark=watermark)
 
     def check_batch(self, what: str) -> None:
-        """Refuse the options that only streams have.
-
-        Args:
-            what: what is done, for the error.
-        """
+        """Refuse the options that only streams have, for `what` is done."""
         self.stream.check_none(what)
         if self.checkpoint is not None:
             raise InvalidArgument(f"option 'checkpointLocation' goes with writeStream only, not with {what}")
@@ -179,11 +165,8 @@ class SourceOptions:
     def asked(self, schema: TableSchema | None, overwrite: bool) -> Asked:
         """What is asked of a write. An overwrite without `partition` replaces what the session says.
 
-        Args:
-            schema: the table's; None if the write shall create it.
-
-        Raises:
-            InvalidArgument: an option goes with reading only, or not with this mode.
+        `schema` is the table's; None if the write shall create it. `InvalidArgument`: an option goes with reading only, or not
+        with this mode.
         """
         for name in READING_ROWS:
             if name in self._given:

@@ -1,12 +1,12 @@
 """Writes through the data source: Spark plans, writes and commits in different processes.
 
-Owns: `TableSourceWriter`. Must not know: how rows become files, how a commit is made.
-Source: format/spark §1 (life cycle); H5.
+Owns: `TableSourceWriter`. Must not know: how rows become files, how a commit is made. Source: format/spark §1 (life cycle);
+H5.
 
-Invariant: No file of a commit that may have landed is deleted. Spark also calls `abort` after `commit` has raised, in
-another process that does not know the error. So `commit` itself deletes the files that are certainly unneeded. `abort`
-deletes files only if a task sent no message, because `commit` cannot have been called then, and only after it has looked
-up the identity. All other files are left to the cleaning of orphans.
+Invariant: No file of a commit that may have landed is deleted. Spark also calls `abort` after `commit` has raised, in another
+process that does not know the error. So `commit` itself deletes the files that are certainly unneeded. `abort` deletes files only
+if a task sent no message, because `commit` cannot have been called then, and only after it has looked up the identity. All other
+files are left to the cleaning of orphans.
 """
 
 from __future__ import annotations
@@ -48,25 +48,16 @@ _LOG = logging.getLogger("lakelatch.spark")
 
 @dataclass
 class TaskMessage(WriterCommitMessage):
-    """What one task tells the commit.
-
-    Attributes:
-        messages: its commit messages.
-        overwrite_mode: the session's partition overwrite mode, in lower case. Spark tells it to tasks alone.
-    """
+    """What one task tells the commit. `overwrite_mode` is the session's, in lower case, which Spark tells to tasks alone."""
 
     messages: list[CommitMessage]
     overwrite_mode: str
 
 
 class TableSourceWriter(Carried, DataSourceArrowWriter):
-    """One write, created when the query is planned and then pickled.
+    """One write, created when the query is planned and then pickled. Columns are matched by name.
 
-    Args:
-        options: the user's options.
-        schema: the schema of the rows; columns are matched by name.
-        overwrite: True for mode `overwrite`, False for `append`.
-        process: the user's, whose marks in the columns count.
+    `overwrite` is False for mode `append`; `process` is the user's, whose marks in the columns count.
     """
 
     def __init__(self, options: SourceOptions, schema: spark.StructType, overwrite: bool, process: str = "") -> None:
@@ -98,7 +89,7 @@ class TableSourceWriter(Carried, DataSourceArrowWriter):
 
     @one_sentence()
     def write(self, iterator: Iterator[Any]) -> TaskMessage:
-        """Write the rows of one task; runs on an executor."""
+        """Runs on an executor."""
         return TaskMessage([] if self._replayed else self._task.write(iterator), overwrite_mode_of_session())
 
     @one_sentence()
@@ -124,10 +115,9 @@ class TableSourceWriter(Carried, DataSourceArrowWriter):
         _LOG.info("%s", tx.receipt)
 
     def _is_dynamic(self, messages: list[WriterCommitMessage | None]) -> bool:
-        """Does the overwrite replace only the partitions that have rows? Decided as by Spark's own file sources.
+        """Whether the overwrite replaces only the partitions that have rows, decided as by Spark's own file sources.
 
-        Raises:
-            InvalidArgument: No task has told the session's mode, so a wrong guess could delete rows.
+        `InvalidArgument`: no task has told the session's mode, so a wrong guess could delete rows.
         """
         if self._asked.mode == "overwrite-partitions" or self._asked.partition is not None:
             return self._asked.mode == "overwrite-partitions"
@@ -153,7 +143,7 @@ class TableSourceWriter(Carried, DataSourceArrowWriter):
             _LOG.warning("files of job %s could not be deleted: %s", self._task.job, ", ".join(left))
 
     def _landed(self, table: Table) -> bool:
-        """Is there a snapshot of this write, or may there have been one that expired?"""
+        """Whether there is a snapshot of this write, or may have been one that expired."""
         if self._options.identifier is not None:
             return table.committer.lookup(self._user, self._options.identifier) is not None
         first = self._before.id + 1 if self._before is not None else 1
@@ -167,8 +157,7 @@ def checked_write(
 ) -> tuple[Table, Columns, dict[str, Any], Asked]:
     """The table of a write, its columns as the rows have them, the values of columns that the rows omit, and what is asked.
 
-    Raises:
-        InvalidArgument: The options or the columns do not fit. Nothing was written.
+    `InvalidArgument`: the options or the columns do not fit. Nothing was written.
     """
     table = options.table()
     asked = options.asked(table.schema, overwrite)

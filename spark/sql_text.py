@@ -38,7 +38,6 @@ class Token:
 
     @property
     def value(self) -> str:
-        """The token without quotes and escapes."""
         if self.kind == "name":
             return self.raw[1:-1].replace("``", "`")
         if self.kind != "text":
@@ -53,12 +52,9 @@ class Token:
 class CreateTable:
     """`CREATE TABLE name [(columns)] USING format …`.
 
-    Attributes:
-        name: as written, with its quotes.
-        columns: the text of the column list; None if there is none.
-        partition_by: column names.
-        options, properties: those of OPTIONS and TBLPROPERTIES.
-        from_query: whether rows are to be written, too (`AS SELECT …`).
+    `name` is as written, with its quotes; `columns` is the text of the column list, None if there is none; `options` and
+    `properties` are those of OPTIONS and TBLPROPERTIES; `from_query` says whether rows are to be written, too (`AS SELECT
+    …`).
     """
 
     name: str
@@ -78,11 +74,8 @@ class CreateTable:
 class Insert:
     """`INSERT INTO name …` or `INSERT OVERWRITE name …`.
 
-    Attributes:
-        partition: the values of PARTITION (…), as texts; None stands for NULL.
-        unvalued: columns of PARTITION (…) without a value.
-        columns: the column list; None if there is none.
-        query: the text of the query.
+    `partition` has the values of PARTITION (…), as texts, None for NULL; `unvalued` are its columns without one; `columns`
+    is the column list, None if there is none.
     """
 
     name: str
@@ -162,7 +155,7 @@ class _Reader:
         return self._at >= len(self._tokens)
 
     def _is(self, *words: str) -> bool:
-        """Are these the next words? If so, they are passed."""
+        """Whether these are the next words. If so, they are passed."""
         ahead = [t.upper for t in self._tokens[self._at : self._at + len(words)]]
         if ahead != list(words):
             return False
@@ -197,7 +190,6 @@ class _Reader:
         return token.value
 
     def _within(self) -> str:
-        """The text between parentheses, which follow."""
         self._need("(")
         start, depth = self._tokens[self._at].start, 1
         while depth:

@@ -1,7 +1,7 @@
 """Carries out the SQL statements on tables of Spark's catalog that a Python data source cannot see in full.
 
-Owns: what `CREATE TABLE … USING lakelatch`, `INSERT` and the refused statements do, and `spark.sql` of a registered session.
-Must not know: how statements are parsed (see `sql_text`). Source: format/spark §1; decision 23.
+Owns: what `CREATE TABLE … USING lakelatch`, `INSERT` and the refused statements do, and `spark.sql` of a registered
+session. Must not know: how statements are parsed (see `sql_text`). Source: format/spark §1; decision 23.
 
 Invariants: rows reach the table that the statement names, or none. A statement that names no table of the source is passed to
 Spark as it is.
@@ -48,19 +48,13 @@ _WAYS = {
 
 
 class Statements:
-    """`sql` of a registered session.
-
-    Args:
-        session: the session, classic or Connect.
-        sql: its own method `sql`, which gets every other statement.
-    """
+    """`sql` of a registered session, whose own method `sql` gets every other statement."""
 
     def __init__(self, session: Any, sql: Any) -> None:
         self._session, self._sql = session, sql
 
     @property
     def sparks(self) -> Any:
-        """The session's own `sql`."""
         return self._sql
 
     def __call__(self, sqlQuery: str, *args: Any, **kwargs: Any) -> Any:  # noqa: N803 - Spark's name
@@ -207,8 +201,9 @@ def _check_columns(wanted: CreateTable, schema: Any, fields: Sequence[Field]) ->
 
 
 def _storable(rows: Any, target: spark.StructType, by_name: bool) -> Any:
-    """The rows with decimals cast for columns of floating point (1.5 in SQL is a decimal), and by position the fields of structs
-    under their names in the table. Both keep every value."""
+    """The rows with decimals cast for columns of floating point (1.5 in SQL is a decimal), and by position the fields of
+    structs under their names in the table. Both keep every value.
+    """
     wanted = {f.name: f.dataType for f in target.fields}
     casts = {}
     for f in rows.schema.fields:
@@ -243,7 +238,6 @@ def absolute(url: str) -> str:
 
 
 def quoted(text: str) -> str:
-    """A text literal."""
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 

@@ -38,10 +38,8 @@ from .types import arrow_field_for_spark, batch_for_spark, spark_schema
 class SystemTask:
     """Reads one system table into batches of the types that Spark expects. It can be pickled to another machine.
 
-    Attributes:
-        store: the table's store.
-        made: the rows, if the user's process has made them already, as an Arrow stream.
-        has_time: whether the session supports the type TIME.
+    `made` are the rows as an Arrow stream, if the user's process has made them already; `has_time`: the session has the type
+    TIME.
     """
 
     store: Store
@@ -57,17 +55,15 @@ class SystemTask:
 
     @property
     def output(self) -> tuple[Field, ...]:
-        """The columns of the result."""
         return system_fields(self.name, self.schema, self.columns)
 
     def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
-        """Batches of `SPLIT_SCHEMA` to the rows; what they hold does not matter."""
+        """Called with batches of `SPLIT_SCHEMA`; what they hold does not matter."""
         for batch in batches:
             for _ in range(batch.num_rows):
                 yield from self.read()
 
     def read(self) -> Iterator[Any]:
-        """The rows."""
         fields = self.output or (NO_COLUMN,)
         schema = pa.schema([arrow_field_for_spark(f, has_time=self.has_time) for f in fields])
         for batch in self._reader():
@@ -83,7 +79,7 @@ class SystemTask:
         return read_system(view, self.name, self.columns, self.where)
 
     def before_it_is_sent(self) -> SystemTask:
-        """The same with its rows, if they must be made here."""
+        """With its rows, if they must be made here."""
         from dataclasses import replace
 
         if self.name not in MADE_BY_THE_READER:
@@ -104,10 +100,8 @@ def system_task(
     zone: tzinfo | None,
     has_time: bool = False,
 ) -> SystemTask:
-    """The task that reads a system table as of now; arguments and errors as for `Table.system`.
-
-    Args:
-        zone: the zone of text and dates without one in `where`.
+    """The task that reads a system table as of now; as for `Table.system`. `zone` is that of text and dates without one in
+    `where`.
     """
     view = table.system_view()
     fields = system_fields(name, view.schema)

@@ -3,8 +3,8 @@
 Owns: `WriteTask`, `RewriteTask`, `ChangeTask`, `ReadTask`, and the names of a task's files. Must not know: DataFrames,
 sessions, commits. Source: format/spark §3, §5.
 
-Invariants: Each attempt of a task has its own file names, so that a retried or speculative attempt never touches the files
-of another attempt. An attempt that fails deletes its files before it raises. An attempt without rows returns no message.
+Invariants: Each attempt of a task has its own file names, so that a retried or speculative attempt never touches the files of
+another attempt. An attempt that fails deletes its files before it raises. An attempt without rows returns no message.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def attempt_name(job: str) -> str:
 
 
 def partition_id() -> int:
-    """The partition of the frame that the running task works on."""
+    """That of the frame on which the running task works."""
     from pyspark import TaskContext
 
     context = TaskContext.get()
@@ -65,7 +65,7 @@ class WriteTask:
     """Writes the rows of one task.
 
     Attributes:
-        store: the table's store. Its secrets are pickled with it, and appear in no text (H19).
+        store: its secrets are pickled with it, and appear in no text (H19).
         job: the part of the file names that all files of the job share; it follows the table's prefix.
         names: the table's names of the incoming columns, by position.
         filled: the values of partition columns that the rows omit.
@@ -88,7 +88,7 @@ class WriteTask:
     commit_user: str = ""
 
     def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
-        """Batches of rows to one batch of pickled messages, or to nothing if there are no rows."""
+        """From batches of rows to one batch of pickled messages, or to nothing if there are no rows."""
         messages = self.write(batches)
         if messages:
             yield pa.record_batch({"message": pa.array([pickle.dumps(m) for m in messages], pa.binary())})
@@ -96,9 +96,7 @@ class WriteTask:
     def write(self, batches: Iterable[Any]) -> list[CommitMessage]:
         """Write all rows.
 
-        Raises:
-            LakelatchError: A value does not fit, or the store fails. This attempt's files are deleted, or the message names
-                them.
+        `LakelatchError`: a value does not fit, or the store fails. This attempt's files are deleted, or the message names them.
         """
         writer = self._writer()
         try:
@@ -134,12 +132,7 @@ class WriteTask:
 
 @dataclass(frozen=True)
 class RewriteTask:
-    """Rewrites the groups of files of one task.
-
-    Attributes:
-        rewriter: holds the store and the schemas.
-        job: the part of the file names that all files of the job share; it follows the table's prefix.
-    """
+    """Rewrites the groups of files of one task. `job` is as for `WriteTask`."""
 
     rewriter: AnyRewriter
     job: str
@@ -153,7 +146,7 @@ class RewriteTask:
         return self.rewriter.schema
 
     def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
-        """Batches of `SPLIT_SCHEMA` to one batch of a pickled message for each group."""
+        """From batches of `SPLIT_SCHEMA` to one batch of a pickled message for each group."""
         name = attempt_name(self.job)
         groups = (group for batch in batches for packed in batch.column(1) for group in pickle.loads(packed.as_py()))
         messages: list[CommitMessage] = []
@@ -167,12 +160,7 @@ class RewriteTask:
 
 @dataclass(frozen=True)
 class ChangeTask:
-    """Changes rows of the files of one task.
-
-    Attributes:
-        changer: holds the store, the schemas and the change.
-        job: as for `RewriteTask`.
-    """
+    """Changes rows of the files of one task. `job` is as for `WriteTask`."""
 
     changer: FileChanger
     job: str
@@ -186,7 +174,7 @@ class ChangeTask:
         return self.changer.schema
 
     def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
-        """Batches of `SPLIT_SCHEMA` to one batch of a pickled `FileChange` for each file."""
+        """From batches of `SPLIT_SCHEMA` to one batch of a pickled `FileChange` for each file."""
         name = attempt_name(self.job)
         files = (file for batch in batches for packed in batch.column(1) for file in pickle.loads(packed.as_py()))
         changes: list[FileChange] = []
@@ -202,15 +190,14 @@ class ChangeTask:
 class BucketTask:
     """Computes the fixed bucket of each row, so that Spark can bring the rows of a bucket together.
 
-    Attributes:
-        names: the columns of the bucket key that the fields of the incoming structs hold, by position.
+    `names` are the columns of the bucket key that the fields of the incoming structs hold, by position.
     """
 
     schema: TableSchema
     names: tuple[str, ...]
 
     def buckets(self, keys: pa.Array) -> pa.Array:
-        """Structs of key columns to bucket numbers; raises like `WriteTask` if a value does not fit."""
+        """From structs of key columns to bucket numbers; raises like `WriteTask` if a value does not fit."""
         key_fields = [self.schema.by_name[name] for name in self.schema.bucket_keys]
         batch = named(pa.RecordBatch.from_struct_array(keys), self.names, self.schema)
         bucket_of = bucket_function(self.schema)
@@ -247,13 +234,7 @@ def messages_of(rows: Iterable[Any]) -> list[CommitMessage]:
 
 @dataclass(frozen=True)
 class ReadTask:
-    """Reads splits into batches of the types that Spark expects.
-
-    Attributes:
-        store: the table's store.
-        reader: holds the columns, the filter and the schemas.
-        has_time: whether the session supports the type TIME.
-    """
+    """Reads splits into batches of the types that Spark expects (`has_time`: TIME too)."""
 
     store: Store
     reader: SplitReader
@@ -262,8 +243,7 @@ class ReadTask:
     def check(self, splits: Sequence[Split]) -> ReadTask:
         """Reject on the driver what the executors could not read.
 
-        Raises:
-            Unsupported: The type of a column was changed, and there is no cast between the two types.
+        `Unsupported`: the type of a column was changed, and there is no cast between the two types.
         """
         self.reader.batches(
             self.store, splits
@@ -271,13 +251,12 @@ class ReadTask:
         return self
 
     def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
-        """Batches of `SPLIT_SCHEMA` to batches of rows."""
+        """From batches of `SPLIT_SCHEMA` to batches of rows."""
         for batch in batches:
             for packed in batch.column(1):
                 yield from self.read(pickle.loads(packed.as_py()))
 
     def read(self, splits: Sequence[Split]) -> Iterator[Any]:
-        """The rows of the splits."""
         fields = self.reader.output
         schema = pa.schema([arrow_field_for_spark(f, has_time=self.has_time) for f in fields or (NO_COLUMN,)])
         for batch in self.reader.batches(self.store, splits):

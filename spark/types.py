@@ -1,8 +1,7 @@
 """Maps the format's types to Spark's and back.
 
-Owns: the mapping in both directions, for types and for Arrow arrays that are passed to Spark; the columns that Spark's
-own Parquet reader reads correctly. Must not know: files, plans, sessions.
-Source: format/data-files §3; format/spark §2.
+Owns: the mapping in both directions, for types and for Arrow arrays that are passed to Spark; the columns that Spark's own
+Parquet reader reads correctly. Must not know: files, plans, sessions. Source: format/data-files §3; format/spark §2.
 
 | format | Spark | remark |
 |---|---|---|
@@ -71,10 +70,7 @@ SPARK_TIME_DIGITS = 6
 
 
 def to_spark(data_type: DataType, *, has_time: bool = False) -> spark.DataType:
-    """The Spark type of a column.
-
-    Args:
-        has_time: whether the session supports the type TIME.
+    """The Spark type of a column, in a session that has the type TIME or not.
 
     >>> to_spark(decimal(10, 2)), to_spark(AtomicType("TIME", precision=3)).simpleString()
     (DecimalType(10,2), 'int')
@@ -99,7 +95,6 @@ def to_spark(data_type: DataType, *, has_time: bool = False) -> spark.DataType:
 
 
 def spark_schema(fields: Iterable[Field], *, has_time: bool = False) -> spark.StructType:
-    """Columns as a Spark schema."""
     return spark.StructType([spark.StructField(f.name, to_spark(f.type, has_time=has_time)) for f in fields])
 
 
@@ -121,8 +116,7 @@ _FROM_PLAIN: dict[type[spark.DataType], str] = {
 def from_spark_schema(schema: spark.StructType) -> tuple[Field, ...]:
     """Columns for a Spark schema, with new field ids. All are nullable, as in tables that Spark creates.
 
-    Raises:
-        InvalidArgument: The format has no equivalent of a column's type; the message names the column.
+    `InvalidArgument`: the format has no equivalent of a column's type; names the column.
 
     >>> [f.type.root for f in from_spark_schema(spark.StructType().add("a", "integer").add("b", "timestamp"))]
     ['INT', 'TIMESTAMP_LTZ']
@@ -136,7 +130,6 @@ def from_spark_schema(schema: spark.StructType) -> tuple[Field, ...]:
 
 
 def is_collated(data_type: spark.DataType) -> bool:
-    """Is it a text that Spark compares by other rules than byte by byte?"""
     return isinstance(data_type, spark.StringType) and data_type.collation != "UTF8_BINARY"
 
 

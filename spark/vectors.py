@@ -50,7 +50,7 @@ _TAKEN = {ROW_INDEX.name, "_metadata", _WORDS}
 
 
 def worth_it(splits: Sequence[Split]) -> bool:
-    """Are these splits, which have only files with deleted rows, read faster by Spark's own scans?"""
+    """Whether these splits, which have only files with deleted rows, are read faster by Spark's own scans."""
     files = [file for split in splits for file in split.files]
     scans = max(Counter(f.file_size for f in files).values(), default=0)
     return (
@@ -61,12 +61,12 @@ def worth_it(splits: Sequence[Split]) -> bool:
 
 
 def can_name_rows(fields: Iterable[Field]) -> bool:
-    """Are the names that a scan needs free in a table with these columns?"""
+    """Whether the names that a scan needs are free in a table with these columns."""
     return _TAKEN.isdisjoint(field.name.lower() for field in fields)
 
 
 def has_only_deleted_rows(split: Split) -> bool:
-    """Are deleted rows all that Spark's own reader would read wrongly in this split?"""
+    """Whether deleted rows are all that Spark's own reader would read wrongly in this split."""
     return split.needs_arrow == (DELETED_ROWS,) and not split.sections and not split.is_one_run
 
 
@@ -74,9 +74,7 @@ def has_only_deleted_rows(split: Split) -> bool:
 class MarkedScan:
     """Files with deleted rows that Spark scans together.
 
-    Attributes:
-        splits: of one file each, all of different sizes.
-        bitmaps: of each file, with a bit for each row; those of deleted rows are set.
+    The splits have one file each, all of different sizes. The bitmaps have a bit for each row, which is set for a deleted one.
     """
 
     splits: list[Split]
@@ -85,9 +83,8 @@ class MarkedScan:
     def live_rows(self, session: Any, frame: Any, table: str) -> Any:
         """The rows that are not deleted.
 
-        Args:
-            frame: the scan of these files by Spark's own reader, with the column `ROW_INDEX`, which the result has not.
-            table: the table's URL, for errors.
+        `frame` is the scan of these files by Spark's own reader, with the column `ROW_INDEX`, which the result has not; `table`
+        is the URL, for errors.
         """
         sizes = np.array([split.files[0].file_size for split in self.splits])
         slots = slots_for(sizes)
@@ -119,10 +116,8 @@ class MarkedScan:
 
 
 def marked_scans(store: Store, splits: Sequence[Split]) -> list[MarkedScan]:
-    """The scans of files with deleted rows; files without any other rows are in none.
-
-    Raises:
-        TableCorrupt: a vector is missing or damaged.
+    """The scans of files with deleted rows; files without any other rows are in none. `TableCorrupt`: a vector is missing or
+    damaged.
     """
     files = file_by_file(splits)
     vectors = in_order((partial(_vector, store, split) for split in files), min(READ_THREADS, len(files)))
@@ -140,7 +135,6 @@ def marked_scans(store: Store, splits: Sequence[Split]) -> list[MarkedScan]:
 
 
 def file_by_file(splits: Sequence[Split]) -> list[Split]:
-    """The same files, each in a split of its own."""
     return [
         replace(split, files=(file,), keys=(split.keys[i],), deletions=(split.deletion(i),))
         for split in splits
@@ -161,7 +155,6 @@ def slots_for(sizes: Any) -> int:
 
 
 def _vector(store: Store, split: Split) -> Iterator[tuple[Any, int]]:
-    """The bitmap of a file, and how many rows it marks."""
     deleted = deleted_rows(store, split, (0,))
     rows = np.zeros(0, np.int64) if deleted is None else deleted
     yield _bitmap(rows, split.files[0].row_count), len(rows)
@@ -179,7 +172,6 @@ def _bitmap(deleted: Any, row_count: int) -> Any:
 
 
 def _one_value(words: pa.Array) -> pa.Table:
-    """A row with an array."""
     return pa.table({_WORDS: pa.ListArray.from_arrays(pa.array([0, len(words)], pa.int32()), words)})
 
 

@@ -1,8 +1,8 @@
 """The tables of a catalog as temporary views of a session.
 
-Owns: `use`, the views' names, and when a view is made anew. Must not know: how a table is read.
-Source: decision 74. Invariants: a view is made when a statement first mentions it, and anew when its table has a newer snapshot
-or schema; each statement sees one snapshot of each table. No view hides a table or view of the session.
+Owns: `use`, the views' names, and when a view is made anew. Must not know: how a table is read. Source: decision 74.
+Invariants: a view is made when a statement first mentions it, and anew when its table has a newer snapshot or schema; each
+statement sees one snapshot of each table. No view hides a table or view of the session.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ def use(
     """Give each table of a catalog as a temporary view to `spark.sql` and `spark.table`.
 
     The views are named `DATABASE_TABLE`, or `TABLE` if a database is chosen; other characters than letters, digits and
-    underscores become underscores. A view is made when a statement first mentions it, so that a catalog of many tables costs
-    nothing but its listing. Each statement sees the newest snapshot, read by Spark's own scan. On a classic session a frame
-    keeps the snapshot that it was made with. Under Spark Connect, which plans a frame again for each action, it shows the view
-    as a later statement made it. Tables that are made later need another call.
+    underscores become underscores. A view is made when a statement first mentions it, so that a catalog of many tables
+    costs nothing but its listing. Each statement sees the newest snapshot, read by Spark's own scan. On a classic session a
+    frame keeps the snapshot that it was made with. Under Spark Connect, which plans a frame again for each action, it shows
+    the view as a later statement made it. Tables that are made later need another call.
 
     It also registers the data source, as `register` does.
 
@@ -46,11 +46,8 @@ def use(
         database: only the tables of this one.
         storage_options: fsspec's options for the store. Keys given here are sent to the executors; prefer profiles (H19).
 
-    Returns:
-        The names of the views, ascending.
-
-    Raises:
-        InvalidArgument: two tables would have the same name, or the session has a table or view of that name.
+    Returns the names of the views, ascending. `InvalidArgument`: two tables would have the same name, or the session has a table
+    or view of that name.
 
     Example:
         ``lakelatch.spark.use(spark, "s3://lake"); spark.sql("SELECT count(*) FROM air_flights")``
@@ -88,7 +85,7 @@ class View:
         self.shown: tuple[str | None, int] | None = None
 
     def make(self, spark: Any, view: str) -> None:
-        """Make the view, if the table has changed since it was made."""
+        """If the table has changed since the view was made."""
         try:
             if self.table is None:
                 self.table = self.lake[self.name]
@@ -105,8 +102,6 @@ class View:
 
 
 class WithViews(Statements):
-    """`sql` of a session that uses catalogs."""
-
     def __init__(self, session: Any, before: Statements) -> None:
         super().__init__(session, before.sparks)
         self._views: dict[str, View] = {}
@@ -114,11 +109,9 @@ class WithViews(Statements):
 
     @property
     def names(self) -> set[str]:
-        """The names of all views, in lower case."""
         return set(self._views)
 
     def add(self, lake: Catalog, names: Mapping[str, str], storage_options: Mapping[str, Any]) -> None:
-        """Know more views."""
         with self._lock:
             self._views.update({view: View(lake, table, storage_options) for view, table in names.items()})
 
@@ -136,8 +129,6 @@ class WithViews(Statements):
 
 
 class _Tables:
-    """`table` of a session that uses catalogs."""
-
     def __init__(self, views: WithViews, table: Any) -> None:
         self._views, self._table = views, table
 

@@ -1,7 +1,7 @@
 """Writes a DataFrame into a table with one Spark job and one commit, which the user's process makes.
 
-Owns: `write`, and the clean-up after a job that failed. Must not know: how rows become files, how a commit is made.
-Source: architecture §6; format/spark §5.
+Owns: `write`, and the clean-up after a job that failed. Must not know: how rows become files, how a commit is made. Source:
+architecture §6; format/spark §5.
 
 Invariants: Exactly one action runs on the frame, or none if the identity has already landed. An overwrite replaces the
 rows that existed before the job began (H13). Files are deleted only while no commit that names them can have been sent (H5).
@@ -130,8 +130,7 @@ def write(
         group: with `auto`, an append that loses a race asks the next winner to carry it, as with the table's option
             `commit.group`; with `off`, it goes alone. None: what the option says.
 
-    Returns:
-        The receipt.
+    Returns the receipt.
 
     Raises:
         TableNotFound: The table does not exist, and no argument says how to create it.
@@ -147,7 +146,6 @@ def write(
 
 
 def carry_out(df: Any, asked: Asked) -> Receipt:
-    """Write a DataFrame as it was asked; errors as for `write`."""
     asked.check(df)
     checked_url(df.sparkSession, asked.url)
     fields = spark.StructType([f for f in df.schema.fields if f.name != asked.row_kind])
@@ -188,7 +186,6 @@ def _take_back(table: Table, storage_options: Mapping[str, Any] | None) -> None:
 
 
 def _compact(table: Table, messages: Sequence[CommitMessage], session: Any) -> None:
-    """Compact the buckets that were written, as a job and a commit of their own, if the table's options ask for it."""
     from .compaction import rewritten_by  # which runs its jobs by this module
 
     buckets = {(m.partition, m.bucket) for m in messages if m.new_files}
@@ -196,7 +193,7 @@ def _compact(table: Table, messages: Sequence[CommitMessage], session: Any) -> N
 
 
 def _fill(tx: Transaction, table: Table, df: Any, asked: Asked) -> list[CommitMessage]:
-    """Run the job, and add its files to the transaction. Returns the messages of the tasks."""
+    """Run the job, and add its files to the transaction."""
     schema, mode = table.schema, asked.mode
     spec = _replaced_spec(schema, df, asked)
     columns = match_columns(df.schema, schema, tuple(spec or ()), asked.row_kind)
@@ -233,7 +230,6 @@ def _replaced_spec(schema: TableSchema, df: Any, asked: Asked) -> dict[str, Any]
 
 
 def _replaced(table: Table, df: Any, read_snapshot: int | None) -> Snapshot | None:
-    """The snapshot that an overwrite replaces."""
     number = read_at(df, table) if read_snapshot is None else read_snapshot
     return None if number == 0 else snapshot_read(table.timeline, number)
 
@@ -320,7 +316,6 @@ def _places(store: Store, schema: TableSchema) -> Iterator[tuple[str, Iterable[O
 
 
 def _data_folder(schema: TableSchema) -> str:
-    """The innermost folder that is known to contain all data files."""
     directory = schema.options.get(opt.DATA_FILE_DIRECTORY)
     if not schema.partition_keys and schema.bucket < 1 and not schema.primary_keys:
         return TablePaths(data_directory=directory).bucket_dir("", UNAWARE_BUCKET)
@@ -335,7 +330,7 @@ def raised_again(error: BaseException, told: str) -> BaseException:
 
 
 def _job_error(error: BaseException, left: list[str], job: str) -> BaseException:
-    """The error to raise for a failed job: lakelatch's error from an executor, else Spark's; with `left_files`."""
+    """As `raised_again`, with `left_files`."""
     told = (
         f"nothing was committed; files that could not be deleted: {', '.join(left)}"
         if left

@@ -1,7 +1,7 @@
 """What a time without a zone means to Spark: a time of the session's zone.
 
-Owns: the zone of a session, the zone that an option names, and their use for filters and partitions. Must not know: columns,
-plans. Sources: format/spark §6; core/rows/literals says what becomes of a time without a zone.
+Owns: the zone of a session, the zone that an option names, and their use for filters and partitions. Must not know:
+columns, plans. Sources: format/spark §6; core/rows/literals says what becomes of a time without a zone.
 
 Invariants: A session's zone is as Spark knows it, because the tz databases of Java and Python differ before 1970. A zone that
 is not understood is an error where it is needed, and nowhere else.
@@ -28,11 +28,7 @@ _NO_DST = timedelta()
 
 
 class SessionZone(tzinfo):
-    """The zone of a session. Spark is asked, without a job, once for each time that has no zone.
-
-    Args:
-        session: the session, classic or Connect.
-    """
+    """The zone of a session. Spark is asked, without a job, once for each time that has no zone."""
 
     def __init__(self, session: Any) -> None:
         self._session = session
@@ -115,10 +111,7 @@ def session_zone(session: Any) -> tzinfo:
 
 
 def zone_named(name: str) -> tzinfo:
-    """The zone of a name: a region, or an offset such as ``+02:00``.
-
-    Raises:
-        InvalidArgument: Python knows no such zone.
+    """The zone of a name: a region, or an offset such as ``+02:00``. `InvalidArgument`: Python knows no such zone.
 
     >>> zone_named("+02:00").utcoffset(None), zone_named("Europe/Berlin").utcoffset(datetime(2026, 1, 1))
     (datetime.timedelta(seconds=7200), datetime.timedelta(seconds=3600))

@@ -1,9 +1,8 @@
 """Computes the statistics of a table from its rows.
 
-Owns: `analyzed`, `read_statistics`; which types can be analyzed. Must not know: commits.
-Source: format/snapshot §6; format/statistics §1.
-Invariants: rows are streamed, and memory does not grow with their number. The figures are those of Apache Paimon's ANALYZE: texts
-and bytes have no bounds.
+Owns: `analyzed`, `read_statistics`; which types can be analyzed. Must not know: commits. Source: format/snapshot §6;
+format/statistics §1. Invariants: rows are streamed, and memory does not grow with their number. The figures are those of
+Apache Paimon's ANALYZE: texts and bytes have no bounds.
 """
 
 from __future__ import annotations
@@ -37,11 +36,7 @@ _COMPACT_DIGITS = 18
 
 
 def read_statistics(timeline: Timeline, snapshot: Snapshot | None) -> TableStatistics | None:
-    """The statistics that a snapshot names, or None.
-
-    Raises:
-        TableCorrupt: their file is missing or damaged; names it.
-    """
+    """The statistics that a snapshot names, or None. `TableCorrupt` names their file if it is missing or damaged."""
     if snapshot is None or snapshot.statistics is None:
         return None
     where = timeline.file_of(snapshot)
@@ -59,14 +54,8 @@ def analyzed(
     columns: Sequence[str] | None,
     progress: Callable[[int, int], object] | None = None,
 ) -> TableStatistics:
-    """The statistics of a snapshot.
-
-    Args:
-        columns: the columns to analyze; None for all whose type allows it, [] for the number of rows only.
-        progress: called with the number of rows read so far and about how many there are.
-
-    Raises:
-        InvalidArgument: there is no such column, or its type cannot be analyzed.
+    """The statistics of a snapshot; arguments as for `Table.analyze`. `InvalidArgument`: there is no such column, or its type
+    cannot be analyzed.
     """
     fields = _chosen(schema, columns)
     plan = plan_scan(timeline, snapshot, schema, None, [f.name for f in fields])
@@ -104,8 +93,6 @@ def _is_analyzed(field: Field) -> bool:
 
 
 class _Column:
-    """What is known of a column so far."""
-
     def __init__(self, field: Field) -> None:
         assert isinstance(field.type, AtomicType)
         self.field, self._kind = field, field.type

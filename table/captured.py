@@ -35,15 +35,8 @@ def captured(
 ) -> tuple[Any, str | None]:
     """Rows for `upsert`, and the name of the column with their kinds; None if all are inserts.
 
-    Args:
-        data: any data that `append` takes.
-        keys: the columns of the table's primary key.
-        sequence: columns, or parts of them such as `source.lsn`, that order the changes of a key; () if they come in order.
-        kind: for plain rows, the column with their kinds.
-        shape: what the rows look like; "auto" finds out.
-
-    Raises:
-        InvalidArgument: a row cannot be understood; names the column and the value.
+    `keys` is the table's primary key; the other arguments are as for `Table.apply_changes`. `InvalidArgument`: a row cannot
+    be understood; names the column and the value.
     """
     batches = batches_of(data)
     first = next(batches, None)
@@ -63,21 +56,16 @@ def captured(
 
 
 def shape_of(schema: pa.Schema, shape: str, kind: str | None) -> str:
-    """What the rows of a schema look like; errors as for `looks_like`."""
+    """As `looks_like`, for a schema."""
     types = {field.name: field.type for field in schema}
     structs = {name: pa.types.is_struct(kind) or pa.types.is_null(kind) for name, kind in types.items()}
     return looks_like(schema.names, structs, shape, kind)
 
 
 def looks_like(names: Sequence[str], structs: Mapping[str, bool], shape: str, kind: str | None) -> str:
-    """What rows with these columns look like.
+    """What rows with these columns look like; `structs` says which are structs, or have no value at all.
 
-    Args:
-        structs: which columns are structs, or have no value at all.
-        shape, kind: as for `captured`.
-
-    Raises:
-        InvalidArgument: there is no such shape, or the columns do not fit it.
+    `InvalidArgument`: there is no such shape, or the columns do not fit it.
     """
     if shape not in SHAPES:
         raise InvalidArgument(f"shape {shape!r} is unknown", next_step=f"use {', '.join(SHAPES)}")
@@ -166,7 +154,6 @@ def _texts(batch: pa.RecordBatch, name: str) -> Any:
 def _kinds(
     values: Any, kinds: dict[str, str], name: str, known: str, others: Sequence[str], tombstones: bool = False
 ) -> Any:
-    """The kind of each row that comes; null for one that does not."""
     understood = pc.is_in(values, value_set=pa.array([*kinds, *others]))
     if tombstones:
         understood = pc.or_(understood, values.is_null())

@@ -1,7 +1,7 @@
 """New values for some columns of existing rows, in tables with data evolution.
 
-Owns: `updated_columns`, which writes files that hold only these columns, for the rows of existing files. Must not know: how
-files are committed, what conflicts. Source: format/data-files §7.
+Owns: `updated_columns`, which writes files that hold only these columns. Must not know: how files are committed, what
+conflicts. Source: format/data-files §7.
 Invariants: A new file has exactly the rows of an existing one, in their order: rows without a new value keep the old one. Only
 the named columns are read. Files of an update that fails are deleted, or become orphans.
 """
@@ -45,12 +45,7 @@ _ONE_FILE = 1 << 62
 
 @dataclass(frozen=True)
 class _Run:
-    """The files that hold the columns of the same rows.
-
-    Attributes:
-        start: the row id of the first row.
-        rows: the number of rows.
-    """
+    """The files that hold the columns of the same rows, of which `start` is the first row id."""
 
     start: int
     rows: int
@@ -60,14 +55,9 @@ class _Run:
 def updated_columns(
     store: Store, timeline: Timeline, schema: TableSchema, snapshot: Snapshot | None, data: Any
 ) -> list[CommitMessage]:
-    """Write files with new values for some columns.
+    """Write files with new values for some columns of a snapshot's rows. They are not committed yet.
 
-    Args:
-        snapshot: the snapshot whose rows are updated.
-        data: rows in any form that `batches_of` accepts: the column `_ROW_ID`, and the columns to change.
-
-    Returns:
-        The new files; not committed yet.
+    `data` has the column `_ROW_ID` and the columns to change, in any form that `batches_of` takes.
 
     Raises:
         Unsupported: the table has no data evolution, or a column cannot be updated; names the option or the column.
@@ -97,7 +87,7 @@ def updated_columns(
 
 
 def _given(schema: TableSchema, data: Any) -> pa.RecordBatch:
-    """The rows with the table's types. A null stays null, whatever the column's default is."""
+    """With the table's types. A null stays null, whatever the column's default is."""
     batches = [batch for batch in batches_of(data) if batch.num_rows]
     names = list(batches[0].schema.names) if batches else [ROW_ID.name]
     if ROW_ID.name not in names:
@@ -120,7 +110,6 @@ def _given(schema: TableSchema, data: Any) -> pa.RecordBatch:
 
 
 def _runs(timeline: Timeline, schema: TableSchema, snapshot: Snapshot | None) -> list[_Run]:
-    """The runs of a snapshot, by row id."""
     found = []
     for split in plan_scan(timeline, snapshot, alone(schema), None).splits:
         if split.branch != timeline.paths.branch:
@@ -140,11 +129,7 @@ def _runs(timeline: Timeline, schema: TableSchema, snapshot: Snapshot | None) ->
 
 
 class _Updates:
-    """Writes the files of one update.
-
-    Attributes:
-        written: the keys of the files that are in the store.
-    """
+    """Writes the files of one update; `written` has the keys of those that are in the store."""
 
     def __init__(self, store: Store, timeline: Timeline, schema: TableSchema, fields: tuple[Field, ...]) -> None:
         self._store, self._timeline, self._schema = store, timeline, schema
@@ -157,13 +142,7 @@ class _Updates:
     def messages(
         self, runs: Sequence[_Run], ids: Array, values: pa.RecordBatch, order: Array
     ) -> Iterator[CommitMessage]:
-        """One message for each run that has some of the rows.
-
-        Args:
-            ids: the row ids, ascending.
-            values: the new values.
-            order: the place of the value of each id.
-        """
+        """One message for each run that has some of the rows; `ids` ascend, and `order` is the place of the value of each."""
         starts = np.array([run.start for run in runs], np.int64)
         ends = starts + np.array([run.rows for run in runs], np.int64)
         owners = np.searchsorted(starts, ids, side="right") - 1
@@ -182,11 +161,8 @@ class _Updates:
             yield self._written(run, self._whole(run, ids[first:last] - run.start, values, order[first:last]))
 
     def _whole(self, run: _Run, places: Array, values: pa.RecordBatch, order: Array) -> Iterator[pa.RecordBatch]:
-        """The columns of all rows of a run.
-
-        Args:
-            places: the positions in the run of the new values.
-            order: their places among all new values.
+        """The columns of all rows of a run; `places` are the positions in it of the new values, `order` their places among all
+        new values.
         """
         schema = arrow_schema(self._settings.fields)
         new = taken(values.select(self._names), order, schema)

@@ -32,11 +32,8 @@ if TYPE_CHECKING:
 class Schema:
     """Columns in the format's own types, for types that Arrow lacks (CHAR, VARCHAR(n), TIME(p), MULTISET, VARIANT).
 
-    Args:
-        columns: (name, SQL type) pairs, or `Field`s. A type may have parts: `ARRAY<INT>`, `ROW<a INT, b STRING>`.
-
-    Raises:
-        InvalidArgument: a type is unknown or misspelt.
+    `columns` are pairs of a name and an SQL type, or `Field`s. A type may have parts: `ARRAY<INT>`, `ROW<a INT, b STRING>`.
+    `InvalidArgument`: a type is unknown or misspelt.
 
     >>> [f.name for f in Schema([("id", "BIGINT NOT NULL"), ("code", "CHAR(3)")]).fields]
     ['id', 'code']
@@ -174,14 +171,11 @@ def open_table(
     storage_options: Mapping[str, Any] | None = None,
     journal: str | Journal | None = None,
 ) -> Table:
-    """Open a table.
+    """Open a table; `TableNotFound` if there is none at the URL.
 
     Args:
         branch: `main`, or a branch of the table.
         journal: where this table's commits write their events: the path of a JSON-lines file, or a `Journal`.
-
-    Raises:
-        TableNotFound: there is no table at the URL.
     """
     from ..backends.registry import open_store
 
@@ -202,7 +196,7 @@ def _open(store: Store, branch: str, journal: str | Journal | None) -> Table:
 
 
 def is_table(url: str, *, storage_options: Mapping[str, Any] | None = None) -> bool:
-    """Is there a table at the URL?"""
+    """Whether there is a table at the URL."""
     from ..backends.registry import open_store
     from ..coordinator.history.timeline import Timeline
 
@@ -228,11 +222,9 @@ def drop_table(
     `data-file.external-paths`, where other tables may have theirs.
 
     Args:
-        dry_run: change nothing.
         progress: called with the number of files deleted so far and their total.
 
-    Returns:
-        What was, or with `dry_run` would be, deleted. Prints as one line.
+    Returns what was, or with `dry_run` would be, deleted. It prints as one line.
 
     Raises:
         TableNotFound: there is no table at the URL, and nothing is left of one.
@@ -263,8 +255,8 @@ def rename_table(url: str, new_url: str, *, storage_options: Mapping[str, Any] |
     Raises:
         TableNotFound: there is no table at the URL.
         TableExists: something is at the new URL.
-        Unsupported: the store cannot rename a folder in one step, as no object store can; nothing was changed. The error says
-            what to do instead.
+        Unsupported: the store cannot rename a folder in one step, as no object store can; nothing was changed. Says what to
+            do.
 
     >>> import pyarrow as pa, lakelatch as ll
     >>> table = ll.create_table("memory://rename-doctest/t", pa.schema([("v", pa.int64())]))
@@ -283,7 +275,7 @@ def rename_table(url: str, new_url: str, *, storage_options: Mapping[str, Any] |
 
 
 def _data_directory(store: Store) -> str:
-    """The folder of a table's data files; empty where no schema can be read, as in a table whose drop was cut off."""
+    """Empty where no schema can be read, as in a table whose drop was cut off."""
     from ..coordinator.history.timeline import Timeline
 
     try:

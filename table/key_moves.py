@@ -39,8 +39,7 @@ class _Moved:
 
     Attributes:
         kept: files that have no key to move.
-        made: new files, by bucket.
-        uploads: those of them that travel with the commit, by bucket: a later move finds them beside their files.
+        uploads: new files that travel with the commit, by bucket: a later move finds them beside their files.
     """
 
     kept: list[DataFile] = field(default_factory=list)
@@ -51,10 +50,8 @@ class _Moved:
 def with_moved_keys(
     timeline: Timeline, schema: TableSchema, messages: Sequence[CommitMessage], moves: Sequence[MovedKeys]
 ) -> list[CommitMessage]:
-    """The messages of a job, with some keys in other buckets.
-
-    Returns:
-        Messages in which the files with these keys are replaced by new ones, which are in the store or travel with them.
+    """The messages of a job, in which files with keys that move are replaced by new ones, in the store or travelling with
+    them.
     """
     return _Mover(timeline, schema).messages(messages, moves)
 
@@ -78,7 +75,7 @@ class _Mover:
         return out
 
     def _divided(self, message: CommitMessage, moves: Sequence[MovedKeys]) -> Iterator[CommitMessage]:
-        """The messages that one message becomes: what stays, then one for each bucket that keys move to."""
+        """What stays of a message, then one message for each bucket that keys move to."""
         assert message.hashes is not None
         uploads = {u.key: u for u in message.uploads}
         data = self._files(message, message.new_files, moves, uploads, changelog=False)
@@ -139,7 +136,6 @@ class _Mover:
         return found
 
     def _rows(self, file: DataFile, key: str) -> pa.RecordBatch:
-        """The rows of a file, with their numbers and kinds."""
         fields = row_fields(self._schema)
         schemas = {file.schema_id: self._timeline.schema(file.schema_id)}
         reader = RunReader(fields, schemas, self._schema.options)
@@ -150,7 +146,6 @@ class _Mover:
         return one_batch(parts, wanted)
 
     def _targets(self, rows: pa.RecordBatch, bucket: int, moves: Sequence[MovedKeys]) -> Array:
-        """The bucket of each row."""
         hashes = key_hashes([rows.column(f.name) for f in self._keys], [f.type for f in self._keys])
         targets = np.full(len(hashes), bucket, np.int32)
         for move in moves:

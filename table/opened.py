@@ -36,11 +36,9 @@ class OpenTable:
     """The state that every method of a table works on.
 
     Args:
-        store: bound to the table's root.
         schema: the newest schema, or the one of the snapshot that is read.
         pinned: the one snapshot that this table shows; None = always the latest.
         first_schema: the bytes of schema 0, by which commits recognise the table (see `Timeline`).
-        last_seen: what is known of the newest snapshot.
     """
 
     def __init__(
@@ -93,11 +91,8 @@ class OpenTable:
     def refresh(self) -> Self:
         """Use the newest schema from now on, whoever made it. Returns this table.
 
-        Reads and changes do this by themselves, so it is needed only before looking at `schema` and `options`. A table of
-        `at()` stays as it was.
-
-        Raises:
-            TableNotFound: the table was dropped, or made again, since it was opened.
+        Reads and changes do this by themselves, so it is needed only before looking at `schema` and `options`. A table of `at()`
+        stays as it was. `TableNotFound`: the table was dropped, or made again, since it was opened.
         """
         if self.pinned is None:
             self._follow(self._newest_schema())
@@ -168,11 +163,8 @@ class OpenTable:
         in_order: bool = False,
         query: str = "",
     ) -> Transaction:
-        """A transaction with the schema that this table shows.
-
-        Args:
-            newest_schema: give up if there is a newer one.
-            in_order, query: as of a `CommitRequest`.
+        """A transaction with the schema that this table shows. With `newest_schema` it gives up if there is a newer one;
+        `in_order` and `query` are as of a `CommitRequest`.
         """
         from .writing.transaction import Transaction
 

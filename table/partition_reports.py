@@ -27,10 +27,8 @@ _IN_A_CATALOG = re.compile(r"([^/]+)\.db/([^/]+)$")
 
 
 def service_of(schema: TableSchema) -> str:
-    """The URL of the service, from the table's options.
-
-    Raises:
-        InvalidArgument: the option is not set, is no URL of HTTP, or has a user's name in it, which no request would send.
+    """From the table's options. `InvalidArgument`: it is not set, is no URL of HTTP, or has a user's name in it, which no
+    request would send.
     """
     key = opt.PARTITION_MARK_DONE_URL.key
     url = schema.options.get(opt.PARTITION_MARK_DONE_URL).strip()
@@ -58,10 +56,7 @@ def _shown(url: str) -> str:
 
 
 def report_partition(store: Store, schema: TableSchema, path: str) -> None:
-    """Report one partition, and wait for the answer.
-
-    Args:
-        path: the partition's name, such as `dt=2026-01-01/hour=9`.
+    """Report one partition, such as `dt=2026-01-01/hour=9`, and wait for the answer.
 
     Raises:
         InvalidArgument: the caller did not allow the service for this table. Nothing was sent.

@@ -18,10 +18,7 @@ from ..core.options import TableOptions
 
 @dataclass
 class _State:
-    """Attributes:
-    checked_s: when partitions were last looked at, or the process first came, by the monotonic clock.
-    running: whether a run is under way.
-    """
+    """`checked_s` is when partitions were last looked at, or the process first came, by the monotonic clock."""
 
     checked_s: float
     running: bool = False
@@ -32,7 +29,7 @@ _STATES: PerProcess[dict[tuple[str, str], _State]] = PerProcess(dict)
 
 
 def drops_after_commits(schema: TableSchema) -> bool:
-    """Do a table's options ask its writers to drop old partitions?"""
+    """Whether the options ask the table's writers to drop old partitions."""
     options = schema.options
     asked = options.get(opt.PARTITION_EXPIRATION_TIME) is not None and not options.get(opt.WRITE_ONLY)
     return asked and bool(schema.partition_keys)
@@ -40,11 +37,7 @@ def drops_after_commits(schema: TableSchema) -> bool:
 
 @dataclass(frozen=True)
 class PartitionTurn:
-    """The turn of one branch of one table in this process.
-
-    Attributes:
-        url, branch: which.
-    """
+    """The turn of one branch of one table in this process."""
 
     url: str
     branch: str
@@ -70,5 +63,4 @@ class PartitionTurn:
             return True
 
     def end(self) -> None:
-        """The run is over."""
         self._state().running = False

@@ -42,10 +42,8 @@ _NEEDS = {
 class ExpiredPartition:
     """A partition that is too old.
 
-    Attributes:
-        partition: its name, such as `dt=2026-01-01`.
-        time: the time that its values stand for, or at which its newest file was made: ISO text without a zone.
-        rows, size, files: what it holds; the size in bytes.
+    time: the time that its values stand for, or at which its newest file was made: ISO text without a zone.
+    size: in bytes.
     """
 
     partition: str
@@ -84,7 +82,7 @@ class PartitionExpiry(ShownAsText):
         return f"{which}{held}{left}" + (f"; {self.timeless} stand for no time" if self.timeless else "")
 
     def to_dict(self) -> dict[str, Any]:
-        """The plan with stable keys, ready for JSON."""
+        """With stable keys, ready for JSON."""
         return {
             "partitions": [asdict(one) for one in self.partitions],
             "before": self.before,
@@ -108,9 +106,8 @@ def plan_partition_expiry(
 
     Args:
         now_ms: milliseconds since 1970.
-        zone: the zone of the clock on the wall that partitions' values and files' times follow; None: this machine's.
-        older_than_ms: how old they may become; option `partition.expiration-time`.
-        strategy, max_partitions: instead of options `partition.expiration-strategy` and `partition.expiration-max-num`.
+        zone: of the clock on the wall that partitions' values and files' times follow; None: this machine's.
+        older_than_ms, strategy, max_partitions: instead of the options.
 
     Raises:
         InvalidArgument: the table has no partitions, or neither the argument nor the option says how old they may become.
@@ -157,7 +154,7 @@ def _sorted_by(value: Any, column: Any) -> str:
 
 
 def times_of(schema: TableSchema) -> PartitionTimes:
-    """What the options say about the time of a partition. Errors as for `PartitionTimes`."""
+    """What the options say about the time of a partition."""
     options = schema.options
     pattern, formatter = options.get(opt.PARTITION_TIMESTAMP_PATTERN), options.get(opt.PARTITION_TIMESTAMP_FORMATTER)
     return PartitionTimes(schema.partition_fields, pattern, formatter)
@@ -229,8 +226,7 @@ def named_partitions(
 ) -> list[str]:
     """The paths of partitions that a user names: of a full name that one, of a partial name all that exist.
 
-    Raises:
-        InvalidArgument: a name does not fit the table, or a partial one fits no partition.
+    `InvalidArgument`: a name does not fit the table, or a partial one fits no partition.
     """
     codec = codec_of(schema)
     found: dict[str, None] = {}
@@ -301,11 +297,7 @@ def read_mark(store: Store, path: str) -> Mark | None:
 
 
 def mark_partition(store: Store, schema: TableSchema, path: str, actions: Sequence[str], now_ms: int) -> None:
-    """Mark a partition as done, by one action after the other.
-
-    Raises:
-        StoreUnavailable: an action failed; those after it were not begun.
-    """
+    """By one action after the other. `StoreUnavailable`: one failed; those after it were not begun."""
     for action in actions:
         if action == BY_HTTP:
             report_partition(store, schema, path)

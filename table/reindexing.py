@@ -49,7 +49,7 @@ from .scan.split import Split
 from .scan.split_planning import SplitPlanner
 
 GROUP_BYTES = 256 << 20
-"""The files whose indexes one thread makes, one after the other."""
+"""Of the files whose indexes one thread makes, one after the other."""
 THREADS = 4
 
 
@@ -84,7 +84,7 @@ class IndexRewrite(ShownAsText):
         return f"{self.files} file{many[0]} got other indexes, snapshot{many[1]} {ids}{given}"
 
     def to_dict(self) -> dict[str, Any]:
-        """As plain values, with stable keys."""
+        """With stable keys, ready for JSON."""
         return {
             "files_considered": self.plan.files_considered,
             "files_to_index": self.plan.file_count,
@@ -99,11 +99,9 @@ class IndexRewrite(ShownAsText):
 def plan_indexes(
     timeline: Timeline, schema: TableSchema, where: Predicate | str | None = None, full: bool = False
 ) -> CompactionPlan:
-    """Find the files whose indexes are not those that the options name.
+    """Find the files whose indexes are not those that the options name, in the partitions that `where` chooses.
 
-    Args:
-        where: a predicate on partition columns that chooses the partitions.
-        full: all files, also those that have these indexes already, perhaps with other settings.
+    With `full`, also those that have these indexes already, perhaps with other settings.
 
     Raises:
         Unsupported: the table has data evolution.
@@ -155,7 +153,6 @@ def _existing(store: Store, file: DataFile, key: str) -> frozenset[tuple[str, st
 
 
 def _of_files(bucket: Split, places: Sequence[int]) -> Split:
-    """A split with some of the files."""
     return replace(
         bucket,
         files=tuple(bucket.files[i] for i in places),
@@ -199,11 +196,7 @@ def rewrite_indexes(
 
 
 class IndexMaker:
-    """Makes the indexes of existing files, from their rows as they are stored.
-
-    Args:
-        schema: the newest schema, whose options name the indexes.
-    """
+    """Makes the indexes of existing files, from their rows as they are stored. The options of the newest schema name them."""
 
     def __init__(self, timeline: Timeline, schema: TableSchema) -> None:
         self._timeline, self._schema = timeline, schema
@@ -213,7 +206,6 @@ class IndexMaker:
         self._specs: dict[tuple[int, bool], tuple[IndexSpec, ...]] = {}
 
     def schema_of(self, schema_id: int) -> TableSchema:
-        """A schema by its id."""
         return self._schema if schema_id == self._schema.id else self._timeline.schema(schema_id)
 
     def specs(self, file: DataFile) -> tuple[IndexSpec, ...]:
@@ -266,7 +258,7 @@ class IndexMaker:
         )
 
     def _index(self, group: Split, file: DataFile, key: str, specs: Iterable[IndexSpec]) -> bytes:
-        """The index of all rows of a file, also of those that are deleted."""
+        """Of all rows of a file, also of those that are deleted."""
         written = self.schema_of(file.schema_id)
         alone = replace(group, files=(file,), keys=(key,), deletions=(), sections=(), section_runs=(), is_one_run=False)
         names = list(dict.fromkeys(spec.column for spec in specs))

@@ -1,8 +1,8 @@
 """Find a snapshot by id, by tag, by time or by watermark.
 
-Owns: `snapshot_at` and its errors, which list what exists; `schema_at`; `commit_at`. Must not know: rows, files.
-Source: format/snapshot §3, §4. Invariants: A snapshot that is missing between existing ones means damage; one outside the
-range is an invalid argument. The clocks of writers may differ by up to a minute (see `SKEW_MS`).
+Owns: `snapshot_at` and its errors, which list what exists; `schema_at`; `commit_at`. Must not know: rows, files. Source:
+format/snapshot §3, §4. Invariants: A snapshot that is missing between existing ones means damage; one outside the range is
+an invalid argument. The clocks of writers may differ by up to a minute (see `SKEW_MS`).
 """
 
 from __future__ import annotations
@@ -50,11 +50,10 @@ def snapshot_at(
     Args:
         snapshot: an id. Where it has expired, a tag of it will do.
         tag: a tag's name. A tag remains after its snapshot has expired.
-        timestamp: ISO text with a zone, milliseconds since 1970, or a datetime with a zone. Chooses the newest snapshot that
-            is not later; where all of these have expired, the newest tag that is not later.
-        watermark: a time in the same forms. Chooses the oldest snapshot whose watermark is not earlier; where snapshots have
-            expired that may have been older, the oldest such tag.
-
+        timestamp: a time as for `epoch_millis`. Chooses the newest snapshot that is not later; where all of these have expired,
+            the newest tag that is not later.
+        watermark: such a time, too. Chooses the oldest snapshot whose watermark is not earlier; where snapshots have expired that
+            may have been older, the oldest such tag.
     Raises:
         InvalidArgument: there is no such snapshot; the error lists what exists.
         TableCorrupt: the snapshot should exist, but is missing or damaged.
@@ -73,12 +72,9 @@ def snapshot_at(
 def commit_at(timeline: Timeline, committer: Committer, commit: int | tuple[str, int | None] | Receipt) -> Commit:
     """Find one commit, also where it is one of several in its snapshot.
 
-    Args:
-        commit: the id of its snapshot, its identity (commit user, identifier), or its receipt. The memory of identities knows
-            the snapshot of the last commit of each user; for others all snapshots are read.
-
-    Raises:
-        InvalidArgument: there is no such commit, or the snapshot has several; the error lists what exists.
+    It is given by the id of its snapshot, its identity (commit user, identifier), or its receipt. The memory of identities
+    knows the snapshot of the last commit of each user; for others all snapshots are read. `InvalidArgument`: there is no
+    such commit, or the snapshot has several; the error lists what exists.
     """
     if isinstance(commit, Receipt):
         found = commits_named([timeline.find(commit.snapshot_id)], commit.commit_user, commit.identifier)
@@ -115,25 +111,16 @@ def _commit_of(timeline: Timeline, committer: Committer, commit_user: str, ident
 
 
 def schema_at(timeline: Timeline, snapshot: Snapshot, latest: TableSchema) -> TableSchema:
-    """The schema with which a snapshot is read: the snapshot's columns, with the table's current options.
-
-    Args:
-        latest: the table's newest schema.
-    """
+    """The schema with which a snapshot is read: the snapshot's columns, with the table's current options (those of `latest`)."""
     written = timeline.schema(snapshot.schema_id, timeline.file_of(snapshot))
     return replace(written, option_texts=latest.option_texts)
 
 
 def epoch_millis(moment: Any, name: str = "timestamp", zone: tzinfo | None = None) -> int:
-    """A point in time as milliseconds since 1970, rounded down.
+    """A time as milliseconds since 1970, rounded down: from ISO text with a zone, a datetime with a zone, or such
+    milliseconds.
 
-    Args:
-        moment: ISO text with a zone, a datetime with a zone, or milliseconds since 1970.
-        name: the argument's name, for errors.
-        zone: the zone of text and dates that have none; None refuses them.
-
-    Raises:
-        InvalidArgument: not a time, or a time without a zone.
+    `zone` is that of text and dates that have none; None refuses them (`InvalidArgument`).
 
     >>> epoch_millis("1970-01-01T01:00+01:00"), epoch_millis(5), epoch_millis(datetime(1970, 1, 1, 0, 0, 1, tzinfo=timezone.utc))
     (0, 5, 1000)
@@ -147,12 +134,7 @@ def epoch_millis(moment: Any, name: str = "timestamp", zone: tzinfo | None = Non
 def older_than_millis(limit: Any, now_ms: int, name: str = "older_than") -> int:
     """The moment before which something is old, as milliseconds since 1970.
 
-    Args:
-        limit: how long ago, as a duration such as `7 d`, or a moment (see `epoch_millis`).
-        now_ms: now, in milliseconds since 1970.
-
-    Raises:
-        InvalidArgument: neither of both.
+    `limit` is how long ago, as a duration such as `7 d`, or a moment (see `epoch_millis`); all else is an `InvalidArgument`.
 
     >>> older_than_millis("1 d", 86_400_005), older_than_millis("1970-01-01 00:00:01Z", 86_400_005)
     (5, 1000)
@@ -208,15 +190,14 @@ def _by_tag(timeline: Timeline, name: str) -> Snapshot:
 
 
 def tag_names(timeline: Timeline) -> list[str]:
-    """The tags of the timeline's branch, sorted."""
     return sorted(timeline.tag_files())
 
 
 def _by_time(timeline: Timeline, millis: int) -> Snapshot:
     """The snapshot of the largest id whose time is not after `millis`.
 
-    A binary search finds a candidate. Times need not increase strictly, so the search continues through the next snapshots
-    until their times are later by more than the clocks can differ.
+    Times need not increase strictly, so the search looks on from the candidate through the next snapshots, until their times are
+    later by more than the clocks can differ.
     """
     ids = timeline.history_ids()
     seen: dict[int, Snapshot | None] = {}
@@ -258,8 +239,10 @@ def _newest_tag(timeline: Timeline, wanted: Callable[[Snapshot], bool]) -> Snaps
 
 
 def _by_watermark(timeline: Timeline, millis: int) -> Snapshot:
-    """The snapshot of the smallest id whose watermark is not before `millis`. Watermarks never go back, so a binary search finds
-    it; the first snapshots of a table may have none."""
+    """The snapshot of the smallest id whose watermark is not before `millis`.
+
+    Watermarks never go back, so a binary search finds it; the first snapshots of a table may have none.
+    """
     from ..coordinator.tags.creation import list_tags
 
     ids = timeline.history_ids()
@@ -308,7 +291,7 @@ def _text(millis: int) -> str:
 
 
 def duration_ms(text: str, name: str) -> int:
-    """A duration as milliseconds. Raises InvalidArgument, which names the argument.
+    """A duration as milliseconds, or an `InvalidArgument` that names the argument.
 
     >>> duration_ms("90 d", "older_than")
     7776000000

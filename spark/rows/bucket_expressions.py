@@ -29,8 +29,6 @@ from ..shipping import shipped_function
 from ..tasks import BucketTask
 
 BUCKET = "bucket"
-"""The column that `with_bucket` adds."""
-
 _MASK = 0xFFFFFFFF
 _C1, _C2 = 0xCC9E2D51, 0x1B873593
 _ADDED = 0xE6546B64
@@ -44,11 +42,8 @@ _EACH_BYTE = bytearray(range(256))
 
 
 def with_bucket(frame: Any, table: TableSchema, places: Mapping[str, str]) -> Any:
-    """The frame with the column `BUCKET`, an INT.
-
-    Args:
-        table: a table with fixed buckets.
-        places: the frame's name of each of the table's columns that it has.
+    """The frame with the column `BUCKET`, an INT, for a table with fixed buckets. `places` has the frame's name of each of the
+    table's columns.
     """
     fields = [table.by_name[name] for name in table.bucket_keys]
     types = {f.name: f.dataType for f in frame.schema.fields}
@@ -126,14 +121,12 @@ class _Steps:
         self._frame, self._names, self._count = frame, list(frame.columns), 0
 
     def keep(self, column: Any) -> Any:
-        """A column that holds the value of an expression."""
         name = f"murmur{self._count}"
         self._count += 1
         self._frame = self._frame.withColumn(name, column)
         return F.col(name)
 
     def finish(self, name: str, column: Any) -> Any:
-        """The frame with one more column, and without the values in between."""
         return self._frame.select(*self._names, column.alias(name))
 
 

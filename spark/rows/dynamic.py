@@ -24,11 +24,8 @@ from ...table.writing.dynamic_buckets import DynamicBuckets
 class DynamicPlan:
     """What the tasks of a job need in order to choose dynamic buckets. It is sent to them.
 
-    Attributes:
-        paths: those of the table's branch.
-        snapshot: the snapshot by whose index keys are placed.
-        assigners: how many divide the new keys among them.
-        replaces: the rows replace those of their partitions, whose index begins again.
+    `snapshot` is the one by whose index keys are placed; `assigners` says how many divide the new keys among them; if
+    `replaces`, the rows replace those of their partitions, whose index begins again.
     """
 
     paths: TablePaths
@@ -40,17 +37,15 @@ class DynamicPlan:
     def of(
         schema: TableSchema, paths: TablePaths, base: Snapshot | None, tasks: int, replaces: bool
     ) -> DynamicPlan | None:
-        """The plan of a job; None if the table's buckets are not dynamic.
-
-        Args:
-            tasks: the number of assigners, unless option `dynamic-bucket.initial-buckets` gives it.
+        """The plan of a job; None if the table's buckets are not dynamic. `tasks` is the number of assigners, unless option
+        `dynamic-bucket.initial-buckets` gives it.
         """
         if bucket_mode(schema) is not BucketMode.DYNAMIC:
             return None
         return DynamicPlan(paths, base, schema.options.get(opt.DYNAMIC_INITIAL_BUCKETS) or tasks, replaces)
 
     def placement(self, store: Store, schema: TableSchema) -> DynamicBuckets:
-        """How one task places its rows. Each task reads the index of the partitions that it has rows of."""
+        """Each task reads the index of the partitions that it has rows of."""
         indexes = HashIndexes(Timeline(store, self.paths), FileKeys(schema), HashMemory())
         return DynamicBuckets(
             schema,

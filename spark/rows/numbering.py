@@ -25,10 +25,8 @@ ROWS_OF_A_TASK = 1 << CLOCK_BITS
 class Numbering:
     """The numbers of one job. It is sent to its tasks.
 
-    Attributes:
-        beginning: when the job began.
-        largest: the largest number in the table when the job began; -1 for none.
-        shared: tasks may write to the same buckets.
+    `largest` is the largest number in the table when the job began, -1 for none; if `shared`, tasks may write to the same
+    buckets.
     """
 
     beginning: Beginning
@@ -36,7 +34,6 @@ class Numbering:
     shared: bool = False
 
     def of_task(self, partition_id: int) -> Numbering:
-        """The numbers of one task."""
         if not self.shared:
             return self
         # Each task has a millisecond of its own, the first one above everything in the table.
@@ -48,11 +45,7 @@ class Numbering:
         return _Same(self.largest)
 
     def check(self, messages: Sequence[CommitMessage]) -> None:
-        """Refuse the rows of a task that has given numbers of the next one.
-
-        Raises:
-            InvalidArgument: there are too many rows for one bucket.
-        """
+        """Refuse the rows of a task that has given numbers of the next one: too many for one bucket (`InvalidArgument`)."""
         if not self.shared:
             return
         for message in messages:
@@ -67,8 +60,6 @@ class Numbering:
 
 
 class _Same(dict[PartitionBucket, int]):
-    """A mapping that has the same value under every key."""
-
     def __init__(self, value: int) -> None:
         super().__init__()
         self._value = value

@@ -24,9 +24,8 @@ from ...table.writing.postponed import PostponedBuckets, SettledBuckets
 class PostponedPlan:
     """What the tasks of a job need in order to place rows. It is sent to them.
 
-    Attributes:
-        counts: the number of real buckets of each partition that has some; None if all rows are set aside.
-        default: the number of buckets of other partitions.
+    `counts` has the number of real buckets of each partition that has some, None if all rows are set aside; `default` is
+    that of other partitions.
     """
 
     counts: Mapping[bytes, int] | None
@@ -43,7 +42,6 @@ class PostponedPlan:
         )
 
     def placement(self, store: Store, schema: TableSchema) -> Placement:
-        """How one task places its rows."""
         return PostponedBuckets(schema) if self.counts is None else SettledBuckets(schema, self.counts.get)
 
     def as_fixed(self, schema: TableSchema) -> TableSchema:

@@ -26,10 +26,8 @@ _TASK, _ORDER = "task", "position"
 
 
 def check_written_by_spark(table: TableSchema, *, shuffles: bool) -> None:
-    """Refuse tables that no job of Spark can write yet; errors as for `check_writable`.
-
-    Args:
-        shuffles: the job can bring rows together, as the data source cannot.
+    """Refuse tables that no job of Spark can write yet; errors as for `check_writable`. The data source cannot bring rows
+    together (`shuffles`).
     """
     if table.primary_keys:
         check_buckets(table.bucket, table.primary_keys, table.partition_keys, shuffles=shuffles)
@@ -41,11 +39,7 @@ def check_buckets(
 ) -> None:
     """Refuse buckets of a table with a primary key that tasks cannot choose without asking each other.
 
-    Args:
-        keys, partition_keys: the columns of the primary key, and those of the partitions.
-
-    Raises:
-        Unsupported: A key may be in another partition, or the buckets are dynamic and nothing brings rows together.
+    `Unsupported`: a key may be in another partition, or the buckets are dynamic and nothing brings rows together.
     """
     if number != NO_TOTAL_BUCKETS:
         return
@@ -67,11 +61,9 @@ def check_buckets(
 
 
 def routed(frame: Any, table: TableSchema, places: Mapping[str, str]) -> Any:
-    """The frame, repartitioned by a table's partitions and fixed buckets.
+    """The frame, repartitioned by a table's partitions and fixed buckets; `places` is as for `with_bucket`.
 
-    Args:
-        table: a table with fixed buckets. If it has a primary key, the rows of a task are sorted by partition, bucket and key.
-        places: the frame's name of each of the table's columns that it has.
+    If the table has a primary key, the rows of a task are sorted by partition, bucket and key.
     """
     parts = [places[name] for name in table.partition_keys if name in places]
     if not table.primary_keys and not any(name in places for name in table.bucket_keys):

@@ -39,7 +39,6 @@ class StreamOptions:
         start, full, consumer, mode: as for `Table.follow`.
         row_kinds: the columns that describe a change follow those of the rows.
         ignores_deletes: rows that go are left out, instead of being an error, where the rows have no kinds.
-        limits: how much one batch reads at most.
         poll_s: seconds between two looks for a new snapshot.
     """
 
@@ -55,11 +54,7 @@ class StreamOptions:
 
     @classmethod
     def of(cls, given: Mapping[str, str]) -> StreamOptions:
-        """The options in lower case to their meaning.
-
-        Raises:
-            InvalidArgument: a value has no meaning.
-        """
+        """From options in lower case. `InvalidArgument`: a value has no meaning."""
         start = given.get("from", "latest").strip()
         consumer = given.get("consumer")
         full = _flag(given, "full", default="from" not in given and consumer is None)

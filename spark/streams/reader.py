@@ -1,7 +1,7 @@
 """Streams out of a table: `spark.readStream.format("lakelatch")`.
 
-Owns: `TableStreamReader`, and the task that turns changes into the rows of a stream. Must not know: how ranges are chosen, how
-changes are found. Source: format/spark §8.
+Owns: `TableStreamReader`, and the task that turns changes into the rows of a stream. Must not know: how ranges are chosen,
+how changes are found. Source: format/spark §8.
 
 Invariants: The offsets of a stream are positions between snapshots, and a batch is replayed with the same rows. All that reading
 needs is planned on the driver and travels with each partition. A row that went is never shown as one that came.
@@ -44,12 +44,7 @@ _CAME = ("+I", "+U")
 
 
 class TableStreamReader(Carried, DataSourceStreamReader, _AvailableNow):  # type: ignore[misc]
-    """Reads the changes of a table in batches. Nothing is checked before the first question (format/spark §7).
-
-    Args:
-        given, folder: as for `SourceOptions`.
-        schema: the columns that the stream has, by name.
-    """
+    """Reads the changes of a table in batches. Nothing is checked before the first question (format/spark §7)."""
 
     def __init__(self, given: Mapping[str, str], folder: str | None, schema: spark.StructType) -> None:
         self._given, self._folder, self._schema = dict(given), folder, schema
@@ -101,7 +96,6 @@ class TableStreamReader(Carried, DataSourceStreamReader, _AvailableNow):  # type
 
     @one_sentence()
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
-        """Where a new stream begins."""
         return self._ranges().initial().as_json()
 
     @one_sentence()
@@ -125,7 +119,7 @@ class TableStreamReader(Carried, DataSourceStreamReader, _AvailableNow):  # type
             self._ranges().freeze()
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802 - Spark's name, from 4.2 on
-        """The newest place, for the progress of the query."""
+        """For the progress of the query."""
         newest = self._ranges().newest_id
         return {"snapshot": newest} if newest else None
 
@@ -186,8 +180,6 @@ def in_order(steps: Sequence[ChangeStep], tasks: int) -> list[list[ChangeStep]]:
 
 @dataclass
 class StreamPartition(InputPartition):
-    """The steps of one task and how to read them."""
-
     task: StreamTask
     steps: list[ChangeStep]
 
@@ -196,10 +188,8 @@ class StreamPartition(InputPartition):
 class StreamTask:
     """Reads changes into the rows of a stream.
 
-    Attributes:
-        task: reads changes.
-        row_kinds: the columns that describe a change stay; without them, only rows that came are shown.
-        ignores_deletes: leave rows out that went; else they are an error, unless their kinds are shown.
+    With `row_kinds`, the columns that describe a change stay. Without them, only rows that came are shown, and rows that went are
+    an error, unless `ignores_deletes`.
     """
 
     task: ChangeTask
@@ -207,7 +197,6 @@ class StreamTask:
     ignores_deletes: bool
 
     def read(self, steps: Sequence[ChangeStep]) -> Iterator[Any]:
-        """The rows of some steps."""
         for batch in self.task.read(steps):
             yield batch if self.row_kinds else self._came(batch)
 

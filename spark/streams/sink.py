@@ -62,11 +62,8 @@ def sink(
         how: any other arguments of `lakelatch.spark.write`, such as ``mode="overwrite"`` for output mode `complete`, or
             ``row_kind="op"``, but for `commit_user` and `identifier`.
 
-    Returns:
-        A function of a batch and its number, which returns the receipt.
-
-    Raises:
-        InvalidArgument: Neither `checkpoint` nor `query` was given, or an argument has no meaning here.
+    Returns a function of a batch and its number, which returns the receipt. `InvalidArgument`: neither `checkpoint` nor
+    `query` was given, or an argument has no meaning here.
 
     Example:
         ``rows.writeStream.foreachBatch(lakelatch.spark.sink(url, checkpoint=c)).option("checkpointLocation", c).start()``

@@ -51,13 +51,7 @@ QUERY_ID = "sql.streaming.queryId"
 
 @dataclass
 class BatchMessage(WriterCommitMessage):
-    """What one task tells the commit.
-
-    Attributes:
-        messages: its commit messages.
-        query: the id of the query.
-        base: the newest snapshot when the batch began, told by the first task alone.
-    """
+    """What one task tells the commit. `base` is the newest snapshot when the batch began, told by the first task alone."""
 
     messages: list[CommitMessage]
     query: str | None
@@ -65,12 +59,8 @@ class BatchMessage(WriterCommitMessage):
 
 
 class StreamSourceWriter(Carried, DataSourceStreamArrowWriter):
-    """Writes one batch, or commits or aborts one.
-
-    Args:
-        options: the user's options.
-        schema: the schema of the rows; columns are matched by name.
-        overwrite: True for output mode `complete`, whose rows replace all others; False for `append` and `update`.
+    """Writes one batch, or commits or aborts one. Columns are matched by name. `overwrite` is for output mode `complete`,
+    whose rows replace all others.
     """
 
     def __init__(self, options: SourceOptions, schema: spark.StructType, overwrite: bool) -> None:
@@ -108,7 +98,7 @@ class StreamSourceWriter(Carried, DataSourceStreamArrowWriter):
 
     @one_sentence()
     def write(self, iterator: Iterator[Any]) -> BatchMessage:
-        """Write the rows of one task; runs on an executor."""
+        """Runs on an executor."""
         assert self._task is not None
         return BatchMessage(self._task.write(iterator), _query_of_task(), None if partition_id() else self._base)
 
@@ -169,11 +159,7 @@ class StreamSourceWriter(Carried, DataSourceStreamArrowWriter):
 
 
 def written(url: str, number: int, receipt: Receipt, messages: Sequence[CommitMessage] | None = None) -> StreamBatch:
-    """What is reported of a batch that has landed, now or before.
-
-    Args:
-        messages: its files, if they are known here.
-    """
+    """What is reported of a batch that has landed, now or before; its files, if they are known here."""
     files = None if messages is None else [file for message in messages for file in message.new_files]
     return StreamBatch(
         "write",
@@ -195,15 +181,7 @@ def _query_of_task() -> str | None:
 
 
 def query_of_checkpoint(url: str, storage_options: Any = None) -> str:
-    """The id of a query, which Spark keeps in its checkpoint.
-
-    Args:
-        url: the checkpoint's location, as given to Spark.
-        storage_options: as for `open_table`.
-
-    Raises:
-        InvalidArgument: there is no query's metadata at the URL.
-    """
+    """The id of a query, which Spark keeps in its checkpoint. `InvalidArgument`: there is no query's metadata at the URL."""
     store = open_store(url, storage_options)
     try:
         found = json.loads(store.get("metadata"))["id"]

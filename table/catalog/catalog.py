@@ -1,8 +1,8 @@
 """`Catalog`: the databases and tables below one URL.
 
-Owns: `open_catalog`, `Catalog`: listing, opening, making, renaming and dropping. Must not know: how a table is dropped.
-Source: format/snapshot §1. Invariants: only folders that hold a table's schema are listed. No name leads out of the catalog
-(H16). A database is a folder, as in Apache Paimon; a file in it keeps it on stores that have no empty folders.
+Owns: `open_catalog`, `Catalog`. Must not know: how a table is dropped. Source: format/snapshot §1.
+Invariants: only folders that hold a table's schema are listed. No name leads out of the catalog (H16). A database is a folder, as
+in Apache Paimon; a file in it keeps it on stores that have no empty folders.
 """
 
 from __future__ import annotations
@@ -77,11 +77,7 @@ class Catalog:
 
     @timed("a listing of databases", lambda self: self._store)
     def databases(self) -> list[str]:
-        """The names of the databases, ascending.
-
-        Raises:
-            InvalidArgument: the URL is that of a table.
-        """
+        """The names of the databases, ascending. `InvalidArgument` if the URL is that of a table."""
         found = folders(self._store, "")
         names = [name[: -len(DATABASE_SUFFIX)] for name in found if name.endswith(DATABASE_SUFFIX)]
         if not names and "schema" in found and is_table(self.url, storage_options=self._options):
@@ -95,8 +91,7 @@ class Catalog:
     def tables(self, database: str) -> list[str]:
         """The names of the tables of a database, ascending. Folders that hold no table, and object tables, are left out.
 
-        Raises:
-            InvalidArgument: there is no such database.
+        `InvalidArgument` if there is no such database.
         """
         found = self._folders_of(database)
         with MACHINE.executor(READ_THREADS, "lakelatch-catalog") as pool:
@@ -112,7 +107,6 @@ class Catalog:
             yield from (f"{database}.{table}" for table in self.tables(database))
 
     def __contains__(self, name: object) -> bool:
-        """Is there a table of this name?"""
         if not isinstance(name, str):
             return False
         parsed = TableName.parse(name)
@@ -123,7 +117,7 @@ class Catalog:
         return [name for name in names if defect(name) is None]
 
     def _is_listed(self, folder: str) -> bool:
-        """Whether a folder holds a table with rows of its own. A table whose schema is damaged is listed."""
+        """Whether it is a table with rows of its own. A table whose schema is damaged is listed."""
         try:
             data = self._store.get(f"{folder}/{TablePaths().schema(0)}")
         except ObjectNotFound:
@@ -162,8 +156,7 @@ class Catalog:
         Args:
             progress: called with the number of files of the current table deleted so far, and their total.
 
-        Returns:
-            What was, or with `dry_run` would be, deleted of each table.
+        Returns what was, or with `dry_run` would be, deleted of each table.
 
         Raises:
             InvalidArgument: there is no such database; it holds tables, and `cascade` is False; or it holds files that belong to
@@ -225,11 +218,8 @@ class Catalog:
         comment: str | None = None,
         exist_ok: bool = False,
     ) -> Table:
-        """Create a table in a database that exists. The other arguments and the errors are those of `ll.create_table`; text
-        in `like` is the name of a table of this catalog.
-
-        Raises:
-            InvalidArgument: there is no such database.
+        """Create a table in a database that exists; without it, `InvalidArgument`. Text in `like` is the name of a table of
+        this catalog. All else is as for `ll.create_table`.
         """
         found = self._plain(name)
         self._check_database(found.database)
@@ -246,7 +236,7 @@ class Catalog:
         )
 
     def drop_table(self, name: str, *, dry_run: bool = False, progress: Progress | None = None) -> DropPlan:
-        """Drop a table. The other arguments, the result and the errors are those of `ll.drop_table`."""
+        """Drop a table. Arguments, result and errors are those of `ll.drop_table`."""
         callback(progress, "progress")
         self._plain(name)
         return drop_table(self.url_of(name), dry_run=dry_run, storage_options=self._options, progress=progress)
@@ -277,8 +267,7 @@ class Catalog:
     ) -> Upkeep:
         """Maintain tables as their options say: compact, expire snapshots, delete files that no snapshot names.
 
-        Each step is safe beside jobs that write, and can be repeated: a run that was cut off is finished by running it again. A
-        table that fails does not stop the others.
+        Each step is safe beside jobs that write, and can be repeated. A table that fails does not stop the others.
 
         Args:
             database: only the tables of this one.
@@ -287,8 +276,7 @@ class Catalog:
             jobs: how many tables are maintained at the same time.
             progress: called with the number of tables done so far, their total, and the one that is done.
 
-        Returns:
-            What was done, or with `dry_run` would be, table by table. `failed` names the tables of which a step failed.
+        Returns what was done, or with `dry_run` would be, table by table. `failed` names the tables of which a step failed.
 
         >>> import lakelatch as ll, pyarrow as pa
         >>> lake = ll.open_catalog("memory://maintain-doctest")

@@ -1,8 +1,8 @@
 """The maintenance of many tables in one call: what is due for each, and what was done.
 
 Owns: the steps and their order, `Upkeep`. Must not know: how a table is compacted, expired or cleaned.
-Invariants: every step can be repeated, so a run that was cut off is finished by the next. A table that fails does not keep the
-others from their turn. Tags are made before snapshots expire, so that they protect theirs.
+Invariants: every step can be repeated, so a run that was cut off is finished by the next. A table that fails does not stop
+the others. Tags are made before snapshots expire, so that they protect theirs.
 """
 
 from __future__ import annotations
@@ -38,25 +38,18 @@ class Step:
     skipped: bool = False
 
     def to_dict(self) -> dict[str, Any]:
-        """The step with stable keys, ready for JSON."""
+        """With stable keys, ready for JSON."""
         error = None if self.error is None else {"code": self.error.code, "message": self.error.message}
         return {"step": self.name, "due": self.due, "told": self.told, "skipped": self.skipped, "error": error}
 
 
 @dataclass(frozen=True)
 class TableUpkeep(ShownAsText):
-    """The steps of one table, in order.
-
-    Attributes:
-        table: such as `air.flights`.
-    """
-
     table: str
     steps: tuple[Step, ...]
 
     @property
     def failed(self) -> bool:
-        """Whether a step failed."""
         return any(step.error is not None for step in self.steps)
 
     @property
@@ -69,18 +62,13 @@ class TableUpkeep(ShownAsText):
         return f"{self.table}: {'; '.join(told) or 'nothing to do'}"
 
     def to_dict(self) -> dict[str, Any]:
-        """The steps with stable keys, ready for JSON."""
+        """With stable keys, ready for JSON."""
         return {"table": self.table, "failed": self.failed, "steps": [step.to_dict() for step in self.steps]}
 
 
 @dataclass(frozen=True)
 class Upkeep(ShownAsText):
-    """The maintenance of some tables.
-
-    Attributes:
-        applied: False if this is the plan.
-        tables: by name, ascending.
-    """
+    """The maintenance of some tables, by name; `applied` is False for a plan."""
 
     applied: bool
     tables: tuple[TableUpkeep, ...]
@@ -98,17 +86,11 @@ class Upkeep(ShownAsText):
 
 
 Told = Callable[[int, int, TableUpkeep], None]
-"""Called with the number of tables done so far, their total, and the one that is done."""
 
 
 def maintain(
     names: Iterable[str], opened: Callable[[str], Table], *, dry_run: bool, jobs: int, progress: Told | None
 ) -> Upkeep:
-    """Maintain tables, several at a time.
-
-    Args:
-        opened: opens a table by its name.
-    """
     todo, jobs = list(names), whole_number(jobs, "jobs", 1)
     done: dict[str, TableUpkeep] = {}
     with MACHINE.executor(max(1, min(jobs, len(todo))), "lakelatch-maintain") as pool:
@@ -184,7 +166,6 @@ def _expire_consumers(table: Table, dry_run: bool) -> Answer:
 
 
 def _tag(table: Table, dry_run: bool) -> Answer:
-    """Automatic tags that are due, and tags whose retention is over; before an expiry takes the snapshots away."""
     plan = table.auto_tag(dry_run=dry_run)
     return (True, str(plan)) if plan.is_due else None
 

@@ -21,11 +21,7 @@ _SPLITTER = "$"
 
 @dataclass(frozen=True, slots=True)
 class TableName:
-    """A table of a catalog.
-
-    Attributes:
-        database: without the suffix of its folder.
-        branch: from a name such as `air.flights$branch_dev`.
+    """A table of a catalog; `database` is without the suffix of its folder.
 
     >>> print(TableName.parse("air.flights"), TableName.parse("air.flights").folder)
     air.flights air.db/flights
@@ -39,11 +35,7 @@ class TableName:
 
     @staticmethod
     def parse(name: str) -> TableName:
-        """The table that a text such as `air.flights` names. What follows the first dot is the table's name.
-
-        Raises:
-            InvalidArgument: there is no dot, or a part cannot be a name.
-        """
+        """The table that a text such as `air.flights` names. What follows the first dot is the table's name."""
         database, dot, rest = name.partition(".") if isinstance(name, str) else ("", "", "")
         if not dot:
             raise InvalidArgument(f"{name!r} does not name a table", next_step="write DATABASE.TABLE")
@@ -60,7 +52,6 @@ class TableName:
 
     @property
     def folder(self) -> str:
-        """The table's folder, relative to the catalog's URL."""
         return f"{folder_of(self.database)}{self.table}"
 
     def __str__(self) -> str:
@@ -74,11 +65,6 @@ def folder_of(database: str) -> str:
 
 
 def checked_database(name: str) -> str:
-    """Check the name of a database.
-
-    Raises:
-        InvalidArgument: it cannot be the name of a folder, has a dot, or is Apache Paimon's system database.
-    """
     _checked(name, "database")
     if "." in name:
         raise InvalidArgument(f"database {name!r} has a dot, which separates the database from the table")

@@ -3,8 +3,8 @@
 Owns: `ChangedFiles`, how they are found for one snapshot and for two states, and when a snapshot surely changed no row.
 Must not know: how rows are read and compared. Source: format/manifests §4; format/deletion-vectors §1; format/data-files §7; H22.
 
-Invariants: A snapshot is judged by what its files say. Only a compaction whose rows add up is taken for one. Files that hold
-columns of the same rows are always taken together.
+Invariants: A snapshot is judged by what its files say. Only a compaction whose rows add up is taken for one. Files that
+hold columns of the same rows are always taken together.
 """
 
 from __future__ import annotations
@@ -28,10 +28,9 @@ _Places = dict[Owner, tuple[IndexEntry, DeletionVectorRange]]
 
 @dataclass(frozen=True)
 class ChangedFiles:
-    """The files in which a state differs from the one before.
+    """The files in which the state of a snapshot differs from the one before.
 
     Attributes:
-        snapshot: the later state.
         came: files whose rows are in the later state.
         gone: files whose rows were in the earlier state. Rows that are in both did not change.
         came_index, gone_index: the index files of both states, with the deletion vectors of these files.
@@ -47,14 +46,10 @@ class ChangedFiles:
 def files_changed_by(
     timeline: Timeline, schema: TableSchema, before: Snapshot | None, found: Snapshot, overwrites: bool
 ) -> ChangedFiles:
-    """The files that one snapshot changed.
+    """The files that one snapshot changed. `before` is None for the first snapshot, and where the one before has expired.
 
-    Args:
-        before: the snapshot before it; None if it is the first one, or the one before has expired.
-        overwrites: if False, only the files that an APPEND added, which is what Apache Paimon reads.
-
-    Raises:
-        InvalidArgument: the rows that it removed have expired with the snapshot before it.
+    If `overwrites` is False, only the files that an APPEND added, which is what Apache Paimon reads. `InvalidArgument` if the
+    rows that it removed have expired with the snapshot before it.
     """
     if not overwrites and found.commit_kind != "APPEND":
         return ChangedFiles(found)
@@ -73,11 +68,7 @@ def files_changed_by(
 
 
 def check_state_before(before: Snapshot | None, found: Snapshot) -> None:
-    """Refuse to compare a snapshot with a state that is gone.
-
-    Raises:
-        InvalidArgument: says where the changes begin that can still be read.
-    """
+    """Refuse to compare a snapshot with a state that is gone (`InvalidArgument`)."""
     if before is None and found.id > 1:
         raise InvalidArgument(
             f"the rows that snapshot {found.id} ({found.commit_kind}) removed expired with snapshot {found.id - 1}",
@@ -86,7 +77,7 @@ def check_state_before(before: Snapshot | None, found: Snapshot) -> None:
 
 
 def files_between(timeline: Timeline, schema: TableSchema, before: Snapshot | None, after: Snapshot) -> ChangedFiles:
-    """The files in which two states differ: those of only one of them, and those whose deleted rows are recorded elsewhere."""
+    """The files of only one of two states, and those whose deleted rows are recorded elsewhere."""
     old = [] if before is None else live(timeline.entries(timeline.manifests(before)))
     new = live(timeline.entries(timeline.manifests(after)))
     old_index = [] if before is None else timeline.index_entries(before)
@@ -116,7 +107,7 @@ def _runs(
 
 
 def _changed_vectors(timeline: Timeline, before: Snapshot | None, found: Snapshot) -> tuple[_Places, _Places] | None:
-    """The deletion vectors that a snapshot took away and that it added; None if it changed none."""
+    """The deletion vectors that a snapshot took away and added; None if it changed none."""
     if found.index_manifest == (None if before is None else before.index_manifest):
         return None
     if before is None and found.id > 1 and found.commit_kind == "APPEND":
@@ -135,7 +126,7 @@ def _are_new_rows(
     found: Snapshot,
     added: Collection[ManifestEntry],
 ) -> bool:
-    """Do the added files hold rows of their own, and not new columns of rows that were there?"""
+    """Whether the added files hold rows of their own, and not new columns of rows that were there."""
     if not schema.options.get(opt.DATA_EVOLUTION):
         return True
     if before is not None and before.next_row_id is not None:
@@ -149,7 +140,7 @@ def _are_new_rows(
 def _keeps_rows(
     added: Iterable[ManifestEntry], removed: Iterable[ManifestEntry], vectors: tuple[_Places, _Places] | None
 ) -> bool:
-    """Did a compaction keep the number of rows of every partition? Then it only moved them."""
+    """Whether a compaction kept the number of rows of every partition. Then it only moved them."""
     balance: Counter[bytes] = Counter()
     for entry in added:
         balance[entry.partition] += entry.file.row_count

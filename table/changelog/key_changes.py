@@ -33,11 +33,8 @@ _FileVectors = Mapping[Owner, object]
 
 @dataclass(frozen=True)
 class Told:
-    """What a snapshot tells.
-
-    Attributes:
-        files: files whose rows are changes with their kinds.
-        compares: its changes are the difference to the state before.
+    """What a snapshot tells: files whose rows are changes with their kinds, or that its state must be compared with the one
+    before.
     """
 
     files: tuple[ManifestEntry, ...] = ()
@@ -45,16 +42,11 @@ class Told:
 
 
 def producer_of(schema: TableSchema) -> str:
-    """Option `changelog-producer`: none, input, lookup or full-compaction."""
     return schema.options.texts.get("changelog-producer", "none").strip().lower()
 
 
 def check_mode(mode: str, schema: TableSchema) -> None:
-    """Refuse a mode that does not exist, or that the table has nothing for.
-
-    Raises:
-        InvalidArgument: names the mode and what to use instead.
-    """
+    """Refuse (`InvalidArgument`) a mode that does not exist, or that the table has nothing for."""
     if mode not in MODES:
         raise InvalidArgument(f"mode {mode!r} does not exist", next_step=f"use {', '.join(MODES)}")
     if mode == "changelog" and not schema.primary_keys:
@@ -65,11 +57,7 @@ def check_mode(mode: str, schema: TableSchema) -> None:
 
 
 def check_has_changelog(snapshots: Iterable[Snapshot], schema: TableSchema) -> None:
-    """Refuse to read the changelog of snapshots that were never meant to have one.
-
-    Raises:
-        InvalidArgument: the table writes no changelog, and none of the snapshots has one.
-    """
+    """Refuse (`InvalidArgument`) to read the changelog of snapshots that were never meant to have one."""
     if producer_of(schema) == "none" and all(s.changelog_manifest_list is None for s in snapshots):
         raise InvalidArgument(
             "the table writes no changelog (option 'changelog-producer' is none)",
@@ -91,11 +79,7 @@ class KeyChanges:
         self._mode, self._overwrites = mode, overwrites
 
     def told_by(self, before: Snapshot | None, found: Snapshot) -> Told:
-        """What one snapshot tells of its changes.
-
-        Args:
-            before: the snapshot before it; None if there is none, or its state has expired.
-        """
+        """What one snapshot tells; `before` is None if there is none, or its state has expired."""
         if found.commit_kind == "OVERWRITE":
             return Told(compares=self._overwrites)
         if self._reads_changelog(found):
@@ -114,7 +98,7 @@ class KeyChanges:
         return Told()
 
     def _tells_too_little(self, found: Snapshot) -> bool:
-        """May a compaction have made rows part of the told state without a changelog?
+        """Whether a compaction may have made rows part of the told state without a changelog.
 
         Apache Paimon compacts what an overwrite wrote without one. Other compactions lack it because nothing changed.
         """
@@ -125,12 +109,7 @@ class KeyChanges:
         return any(e.kind == ADD for e in told) and len(told) < len(entries)
 
     def state(self, entries: Iterable[ManifestEntry], found: Snapshot) -> list[ManifestEntry]:
-        """The files of a state that is compared to another, in order to tell what a snapshot changed.
-
-        Args:
-            entries: the live files of the state.
-            found: the later one of both snapshots.
-        """
+        """Those files of a state that are compared to another, in order to tell what snapshot `found` changed."""
         alive = [e for e in entries if e.bucket != POSTPONED]
         producer = self._producer(found) if self._reads_changelog(found) else "none"
         if producer == "lookup":
@@ -151,7 +130,6 @@ class KeyChanges:
 
 
 def top_level(schema: TableSchema) -> int:
-    """The level of the files that a full compaction makes."""
     texts = schema.options.texts
     levels = texts.get("num-levels") or int(texts.get(_TRIGGER, "5")) + 1
     return int(levels) - 1
@@ -168,11 +146,8 @@ def differing_sections(
     A section whose files are the same in both states is left out. Where the number of buckets has changed, or an index gives
     buckets to keys, the sections are those of the whole partition.
 
-    Args:
-        vectors: the deletion vectors of both states.
-
-    Yields:
-        The files of the older state and of the newer one. Either may be empty.
+    `vectors` has the deletion vectors of both states. Yields the files of the older state and of the newer one; either may
+    be empty.
     """
     places: dict[tuple[Any, ...], dict[object, list[ManifestEntry | None]]] = {}
     buckets = _Buckets(old, new)
@@ -204,13 +179,10 @@ def _sections(
 
 
 def _rows_key(entry: ManifestEntry, vector: object) -> object:
-    """All that decides about the rows of a file, and about how they are merged."""
     return entry.bucket, entry.file.level, entry.file.file_name, entry.file.external_path, vector
 
 
 class _Buckets:
-    """Which files can hold the same key."""
-
     def __init__(self, *states: Iterable[ManifestEntry]) -> None:
         self._totals: dict[bytes, set[int]] = {}
         for entries in states:

@@ -34,13 +34,7 @@ _FOR_RANGES = 4
 
 
 class KeyDifference:
-    """Compares the files of steps. It can be pickled to another machine.
-
-    Args:
-        schema: the schema of the rows.
-        rules: the table's rules.
-        file_schemas: the schemas that the steps' files name.
-    """
+    """Compares the files of steps. It can be pickled to another machine."""
 
     def __init__(self, schema: TableSchema, rules: MergeRules, file_schemas: FileSchemas) -> None:
         self._schema, self._keys = schema, [f.name for f in rules.keys]
@@ -51,18 +45,10 @@ class KeyDifference:
         self._readers = {branch: KeyRowReader(schema, rules, found) for branch, found in by_branch.items()}
 
     def ranges(self, store: Store, step: ChangeStep, memory: int) -> Iterator[tuple[pa.Table, pa.Table, Any, Any]]:
-        """The rows that differ, in some ranges of keys.
+        """The rows that differ, in some ranges of keys, for the files of one partition in about `memory` bytes.
 
-        Args:
-            step: files of one partition.
-            memory: about how many bytes the comparison may take.
-
-        Yields:
-            The older rows and the newer rows, all columns of the table; and for each of both, whether the other side has
-            a row with its key.
-
-        Raises:
-            TableCorrupt, InvalidArgument, Unsupported: as for `KeyRowReader.batches`.
+        Yields the older rows and the newer rows, all columns of the table; and for each of both, whether the other side has a row
+        with its key. Errors as for `KeyRowReader.batches`.
         """
         sides = [(_OLD, split) for split in _by_bucket(step.gone)] + [(_NEW, split) for split in _by_bucket(step.came)]
         share = memory // (_FOR_RANGES * len(sides))
@@ -77,7 +63,6 @@ class KeyDifference:
             yield old, new, *rows_with_partner(old.select(self._keys), new.select(self._keys))
 
     def _pieces(self, store: Store, split: Split, side: int, memory: int) -> Iterator[Piece]:
-        """The merged rows of one bucket, by ascending keys."""
         order = sorted(range(len(split.files)), key=lambda i: _age(split.files[i]))
         for batch in self._readers[split.branch].batches(store, split, order, drop_deletes=True, memory=memory):
             columns = {name: batch.column(name) for name in self._schema.names}

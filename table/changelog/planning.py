@@ -40,7 +40,6 @@ class ChangePlanner:
     """Plans the changes of one snapshot after the other.
 
     Args:
-        timeline: the timeline of the table's branch.
         schema: the schema of the result.
         where: a bound predicate; changes of rows for which it is not true are left out.
         overwrites, mode: as for `Table.changes`.
@@ -54,11 +53,9 @@ class ChangePlanner:
         self._told = None if self._rules is None else KeyChanges(timeline, schema, mode, overwrites)
 
     def steps(self, before: Snapshot | None, found: Snapshot, by_snapshot: bool) -> Iterator[ChangeStep]:
-        """The changes that a snapshot made.
+        """The changes that a snapshot made; with `by_snapshot` False, the difference of the two states.
 
-        Args:
-            before: the snapshot before it; None if it is the first one, or the one before has expired.
-            by_snapshot: if False, the difference of the two states.
+        `before` is None for the first snapshot, and where the one before has expired.
 
         Raises:
             InvalidArgument: the rows that it removed have expired with the snapshot before it.
@@ -78,13 +75,13 @@ class ChangePlanner:
                 yield ChangeStep(found.id, found.time_ms, came, gone)
 
     def steps_of(self, window: Window) -> list[Callable[[], Iterator[ChangeStep]]]:
-        """For each snapshot of a window, a function that plans its steps; errors as for `steps`."""
+        """For each snapshot of a window, a function that plans its steps."""
         if window.whole:
             return [partial(self.whole, found) for found in window.snapshots]
         return [partial(self.steps, before, found, window.by_snapshot) for before, found in window.pairs()]
 
     def whole(self, found: Snapshot) -> Iterator[ChangeStep]:
-        """All rows of a state, as rows that came: those that it and the snapshots before it have told of.
+        """All rows of a state, as rows that came.
 
         Rows of a table with a primary key whose changelog is not written yet are left out, because a later snapshot tells them.
         """
@@ -159,7 +156,7 @@ class ChangePlanner:
 
     @property
     def on_keys(self) -> Predicate | None:
-        """The part of the predicate that all versions of a row fulfil, or none."""
+        """The part of the predicate that all versions of a row fulfil."""
         if self._where is None or self._rules is None:
             return None
         return split_predicate(self._where, self._rules.key_names)[0]

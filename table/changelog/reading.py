@@ -58,10 +58,8 @@ KINDS = (INSERT, BEFORE, AFTER, DELETE)
 
 
 def changes_schema(schema: TableSchema, columns: Sequence[str] | None) -> pa.Schema:
-    """The schema of a read of changes: the columns that were asked for, then those of `DESCRIPTION`.
-
-    Raises:
-        InvalidArgument: an unknown column, or a column of the table that has a name of `DESCRIPTION`.
+    """The columns that were asked for, then those of `DESCRIPTION`; `InvalidArgument` if a column of the table has such a
+    name.
     """
     chosen = arrow_schema_of(schema, columns)
     for name in DESCRIPTION.names:
@@ -86,19 +84,13 @@ def read_changes(
 
     Args:
         window: made by `window_of` for the same mode.
-        schema: the schema of the rows in the result.
         columns: the columns of the rows in the result, in order; None for all. Rows are compared in all columns.
         where: only changes of rows for which this is true.
         overwrites: if False, only what Apache Paimon reads: appended rows, changelogs, and of a difference the rows of the
             later state.
         mode: where the changes of a table with a primary key are taken from (see `KeyChanges`).
 
-    Returns:
-        Batches of `changes_schema(schema, columns)`, which are read as they are asked for.
-
-    Raises:
-        Unsupported: the table uses a feature that is not supported.
-        InvalidArgument: a column, the filter or the mode does not fit the table.
+    Returns batches of `changes_schema(schema, columns)`, which are read as they are asked for.
     """
     planner = planner_of(timeline, window, schema, where, overwrites, mode)
     bound = condition_of(where, schema.fields)
@@ -128,7 +120,7 @@ def plan_changes(
     mode: Mode = "auto",
     memory: int | None = None,
 ) -> tuple[list[ChangeStep], ChangeReader]:
-    """All steps of a read of changes, and what reads them; arguments and errors as for `read_changes` and `ChangeReader`."""
+    """All steps of a read of changes, and what reads them; arguments as for `read_changes` and `ChangeReader`."""
     planner = planner_of(timeline, window, schema, where, overwrites, mode)
     planned = timeline.parallel(lambda steps: list(steps()), planner.steps_of(window))
     steps = [part for found in planned for step in found for part in step.parts()]
@@ -140,7 +132,6 @@ def plan_changes(
 def planner_of(
     timeline: Timeline, window: Window, schema: TableSchema, where: Predicate | str | None, overwrites: bool, mode: Mode
 ) -> ChangePlanner:
-    """The planner of a read of changes; arguments and errors as for `read_changes`."""
     check_schema_readable(schema)
     if mode == "changelog":
         check_has_changelog(window.snapshots, schema)
@@ -152,9 +143,8 @@ class ChangeReader:
     """Reads steps into batches of changes. It can be pickled to another machine, and needs no metadata there.
 
     Args:
-        schema: the schema of the rows in the result.
-        columns: their columns, in order; None for all.
-        where: a bound predicate that the rows of the result fulfil; None for all.
+        schema, columns: of the result.
+        where: a bound predicate that the rows of the result fulfil.
         file_schemas: the schemas that the steps' files name (see `file_schemas_of`).
         later_only: of rows that are compared by key, only those of the later state are told, as rows that came.
         memory: about how many bytes a comparison by key may take; None for option `read.merge-memory`.
@@ -177,25 +167,15 @@ class ChangeReader:
 
     @property
     def output(self) -> tuple[Field, ...]:
-        """The columns of the result."""
         return (*fields_of(self.schema, self._columns), *DESCRIPTION_FIELDS)
 
     def check(self, store: Store, steps: Iterable[ChangeStep]) -> None:
-        """Refuse files that cannot be read, before any is opened.
-
-        Raises:
-            Unsupported: a column's type was changed, and there is no cast from the old type to the new one.
-        """
+        """Refuse (`Unsupported`), before any file is opened, a changed type from which there is no cast to the new one."""
         reader = SplitReader(self.schema, self._columns, self._where, self._file_schemas)
         reader.batches(store, [split for step in steps for split in step.splits])
 
     def batches(self, store: Store, step: ChangeStep) -> Iterator[pa.RecordBatch]:
-        """The changes of a step.
-
-        Raises:
-            TableCorrupt: a file is missing or damaged.
-            InvalidArgument, Unsupported: as for `SplitReader`.
-        """
+        """The changes of a step. Errors as for `SplitReader`."""
         if step.gone:
             compared = self._compared(store, step) if self._rules is None else self._compared_by_key(store, step)
             for rows, kinds in compared:
@@ -209,7 +189,6 @@ class ChangeReader:
             yield self._described(batch, _kinds_of(batch) if step.holds_kinds else INSERT, step)
 
     def _compared(self, store: Store, step: ChangeStep) -> Iterator[tuple[pa.Table, pa.Array]]:
-        """The rows that one side has more often than the other, with their kinds. All columns are compared."""
         names = self.schema.names
         read = [*names, *(name for name in self._columns if name not in names)]
         reader = SplitReader(self.schema, read, self._where, self._file_schemas)
@@ -237,7 +216,6 @@ class ChangeReader:
                 yield rows, kinds
 
     def _described(self, rows: pa.RecordBatch, kinds: Any, step: ChangeStep) -> pa.RecordBatch:
-        """The rows with the columns that describe their change."""
         values: list[Any] = [step.snapshot_id, step.time_ms]
         told = [
             pa.repeat(pa.scalar(v, f.type), rows.num_rows) for v, f in zip(values, list(DESCRIPTION)[1:], strict=True)
@@ -249,7 +227,6 @@ class ChangeReader:
 
 
 def _kinds_of(batch: pa.RecordBatch) -> pa.Array:
-    """The kinds that rows hold, as texts."""
     numbers = batch.column(VALUE_KIND.name)
     if numbers.null_count or not pc.all(pc.and_(pc.greater_equal(numbers, 0), pc.less(numbers, len(KINDS)))).as_py():
         raise TableCorrupt(f"a row has a kind (_VALUE_KIND) that is none of 0 to {len(KINDS) - 1}")

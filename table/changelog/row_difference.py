@@ -18,9 +18,6 @@ from ...core.rows.value_numbers import row_numbers, value_numbers
 def differing_rows(before: pa.Table, after: pa.Table) -> tuple[Any, Any]:
     """The positions of the rows of `before` that `after` lacks, and of those of `after` that `before` lacks, ascending.
 
-    Args:
-        before, after: with the same columns.
-
     >>> one, other = pa.table({"a": [1, 2, 2, 3]}), pa.table({"a": [2, 3, 3]})
     >>> [positions.tolist() for positions in differing_rows(one, other)]
     [[0, 2], [2]]

@@ -16,7 +16,7 @@ class ChangeStep:
     """Files whose rows are changes of one snapshot. Can be pickled to another machine.
 
     Attributes:
-        snapshot_id, time_ms: the snapshot that made the changes, and its time.
+        snapshot_id, time_ms: of the snapshot that made the changes.
         came: files of the later state; or files whose rows hold their own kinds.
         gone: files of the earlier state. If there are any, the rows of both sides are compared.
         holds_kinds: the rows of `came` are changes, each with its kind; else they are rows that came.
@@ -30,12 +30,10 @@ class ChangeStep:
 
     @property
     def splits(self) -> tuple[Split, ...]:
-        """All files that are read."""
         return (*self.came, *self.gone)
 
     @property
     def size(self) -> int:
-        """The bytes of these files."""
         return sum(split.size for split in self.splits)
 
     def parts(self) -> Iterator[ChangeStep]:

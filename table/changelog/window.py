@@ -21,8 +21,7 @@ class Window:
     """What a read of changes covers.
 
     Attributes:
-        before: the state that it starts from, which is not part of it; None for the empty table, or a snapshot that has
-            expired.
+        before: the state that it starts from, which is not part of it; None for the empty table, or if it has expired.
         snapshots: the snapshots of the range, ascending; copies of those that have expired and whose changes were kept. For a
             difference, only the state that it ends with.
         by_snapshot: report the change of each snapshot; if False, the difference of the two states.
@@ -50,12 +49,11 @@ def window_of(
     Args:
         start: the id of a snapshot, which is not part of the result (0 for the beginning), or a tag's name.
         end: the id of a snapshot, or a tag's name if `start` is one; None for the newest snapshot.
-        newest: the newest snapshot that a read sees; None for a table without one.
         mode: "diff" for the difference of two states, which is the default between tags; other modes report the change of each
             snapshot.
 
     Raises:
-        InvalidArgument: there is no such range of snapshots, or part of it has expired; the error says what exists.
+        InvalidArgument: there is no such range, or part of it has expired; the error says what exists.
         TableCorrupt: a snapshot of the range is missing.
     """
     if isinstance(start, str) or isinstance(end, str):

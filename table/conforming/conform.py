@@ -45,9 +45,6 @@ _COUNT = AtomicType("INT")
 class Conformer:
     """Makes batches fit a table's columns.
 
-    Args:
-        fields: the table's columns.
-
     >>> from ...core.rows.types import string
     >>> conformer = Conformer((Field(0, "a", AtomicType("BIGINT")), Field(1, "b", string())))
     >>> conformer(pa.record_batch({"a": pa.array([1], pa.int8())})).to_pylist()
@@ -62,8 +59,7 @@ class Conformer:
     def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The batch with the table's columns, in the table's order and types.
 
-        Raises:
-            InvalidArgument: the table lacks a column of the batch, a required column is missing, or a value does not fit.
+        `InvalidArgument`: the table lacks a column of the batch, a required column is missing, or a value does not fit.
         """
         names = batch.schema.names
         unknown = [name for name in names if name not in self._known]
@@ -96,10 +92,8 @@ def _default(field: Field, target: pa.DataType) -> pa.Scalar:
 
 
 def fitted(array: pa.Array, field: Field, target: pa.DataType) -> pa.Array:
-    """An array cast to a column's type, with every value kept exactly.
-
-    Raises:
-        InvalidArgument: a value does not fit; names the column and the value.
+    """An array cast to a column's type. A value that does not fit exactly is an `InvalidArgument` with the column and the
+    value.
     """
     if array.type.equals(target) and _needs_no_look(field.type):
         return array
@@ -110,7 +104,7 @@ def fitted(array: pa.Array, field: Field, target: pa.DataType) -> pa.Array:
 
 @lru_cache(maxsize=4096)
 def _needs_no_look(data_type: DataType) -> bool:
-    """Are all arrays of the type's Arrow form values of it?"""
+    """Whether all arrays of the type's Arrow form are values of it."""
     match data_type:
         case AtomicType(root=root, length=length):
             return root != "VARIANT" and (not length or length == MAX_LENGTH)
@@ -167,7 +161,6 @@ def _fitted(array: Any, data_type: DataType, where: str) -> Any:
 
 
 def _decoded(array: Any) -> Any:
-    """The values that an array stands for, if it is encoded as a whole."""
     while True:
         t = array.type
         if _kinds.is_dictionary(t):

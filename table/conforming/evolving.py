@@ -19,13 +19,7 @@ def missing_parts(
 ) -> Iterator[tuple[str, DataType]]:
     """What is missing: its path, as `add_column` takes it, and its type.
 
-    Args:
-        known: the table's columns.
-        given: the columns of the rows, as a new table would have them.
-        tells_case: names that differ only in case are two names.
-
-    Raises:
-        InvalidArgument: a name differs from a known one only in the case of its letters.
+    A name that differs from a known one only in the case of its letters is an `InvalidArgument`, unless `tells_case`.
 
     >>> from ...core.rows.types import AtomicType, string
     >>> row, more = RowType((Field(1, "a", string()),)), RowType((Field(1, "a", string()), Field(2, "b", string())))

@@ -22,12 +22,8 @@ from .values import stored
 def source_batch(data: Any, fields: Sequence[Field] = ()) -> pa.RecordBatch:
     """The rows of a source as one batch, read once.
 
-    Args:
-        data: as for `batches_of`.
-        fields: the table's columns, for values that can be written in two ways.
-
-    Raises:
-        InvalidArgument: the data has no columns, or its parts have other columns.
+    `fields` are the table's columns, for values that can be written in two ways. `InvalidArgument`: the data has no
+    columns, or its parts have other columns.
     """
     batches = list(batches_of(data))
     schema = None if batches else getattr(data, "schema", None)

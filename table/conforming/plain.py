@@ -59,14 +59,12 @@ def _extension_type(t: Any, large: bool) -> Any:
 
 
 def plain(array: Any, large: bool = False) -> Any:
-    """An array with the values of another one, of type `plain_type`.
+    """The values as an array of type `plain_type`. Those of an extension type that is not known stay as they are.
 
     Args:
-        array: a `pa.Array`. Values of an extension type that is not known stay as they are.
         large: texts, bytes and lists get offsets of 64 bits, so that there may be more than 2 GiB of them.
 
-    Raises:
-        pa.ArrowException: there are more, and `large` is not set; or a date has a time of day.
+    A `pa.ArrowException`: there are more, and `large` is not set; or a date has a time of day.
 
     >>> plain(pa.array([["a"], None], pa.list_(pa.string_view()))).to_pylist()
     [['a'], None]
@@ -97,7 +95,6 @@ def plain(array: Any, large: bool = False) -> Any:
 
 
 def plain_batch(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """A batch with plain columns."""
     return pa.RecordBatch.from_arrays([plain(column) for column in batch.columns], names=batch.schema.names)
 
 

@@ -37,13 +37,8 @@ def has_required_parts(kind: Any) -> bool:
 def with_required_parts(array: Any, target: Any, where: str) -> Any:
     """The array with its required parts filled inside null ROWs.
 
-    Args:
-        array: a `pa.Array` of the target's shape. An array of another shape is returned unchanged, for the cast to refuse.
-        target: the Arrow type of the column, whose fields show what is required.
-        where: the column, for the error.
-
-    Raises:
-        InvalidArgument: a required part is null; names it.
+    An array of another shape than `target` is returned unchanged, for the cast to refuse. `InvalidArgument` names a
+    required part that is null.
     """
     if not has_required_parts(target):
         return array

@@ -184,11 +184,7 @@ def refusal(source: pa.DataType, target: DataType, where: str) -> InvalidArgumen
 
 
 def check_type(source: pa.DataType, target: DataType, where: str) -> list[Rule]:
-    """The rules for all parts of a type, before there is any value.
-
-    Raises:
-        InvalidArgument: values of this type are refused; names the column and the part.
-    """
+    """The rules for all parts of a type, before there is any value. `InvalidArgument` names the part whose values are refused."""
     if isinstance(target, AtomicType) and not (target.root == "VARIANT" and _kinds.is_struct(source)):
         rule = rule_of(source, target)
         if rule == "refused":
@@ -226,7 +222,7 @@ _COUNT = AtomicType("INT", False)
 
 
 def is_map(source: Any) -> bool:
-    """Is it a map, or a list of its entries, as tools without maps have it?"""
+    """Whether it is a map, or a list of its entries, as tools without maps have it."""
     if _kinds.is_map(source):
         return True
     return (
@@ -237,7 +233,6 @@ def is_map(source: Any) -> bool:
 
 
 def pair_types(source: Any) -> tuple[Any, Any]:
-    """The types of the keys and the values of a map."""
     if _kinds.is_map(source):
         return source.key_type, source.item_type
     return source.value_type.field(0).type, source.value_type.field(1).type
@@ -246,8 +241,7 @@ def pair_types(source: Any) -> tuple[Any, Any]:
 def places_of(source: Any, target: RowType, where: str) -> list[int | None]:
     """For each field of a ROW, the field of a struct that has its name.
 
-    Raises:
-        InvalidArgument: the struct has a field that the ROW lacks, one of them twice, or lacks one that must not be null.
+    `InvalidArgument`: the struct has a field that the ROW lacks, one of them twice, or lacks one that must not be null.
     """
     names = [f.name for f in source]
     known = {f.name for f in target.fields}

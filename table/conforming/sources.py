@@ -26,12 +26,8 @@ _OTHERS = {
 def batches_of(data: Any) -> Iterator[pa.RecordBatch]:
     """Record batches from any supported kind of data.
 
-    Args:
-        data: pa.Table, pa.RecordBatch, pa.RecordBatchReader, a pandas or polars frame, anything with an Arrow C stream,
-            or an iterable of these.
-
-    Raises:
-        InvalidArgument: it is something else, or a column has no values that Arrow knows; names the column.
+    Takes pa.Table, pa.RecordBatch, pa.RecordBatchReader, a pandas or polars frame, anything with an Arrow C stream, or an
+    iterable of these. `InvalidArgument`: it is something else, or a column, which it names, has no values that Arrow knows.
     """
     for batch in _batches(data):
         names = batch.schema.names
@@ -186,5 +182,4 @@ def _with_index(frame: Any) -> Any:
 
 
 def first_line(error: BaseException) -> str:
-    """An error of Arrow or pandas as one line."""
     return " ".join(str(error).split())[:200]

@@ -30,14 +30,9 @@ _CLOCK = r"^[0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,3})?)?$"
 
 
 def converted(array: Any, data_type: AtomicType, where: str) -> Any:
-    """An array of a column's type.
+    """An array, no dictionary and not nested, as one of a column's type.
 
-    Args:
-        array: no dictionary, and not nested.
-        where: the column, for errors.
-
-    Raises:
-        InvalidArgument: values of this type are refused, or one does not fit; names the column and the value.
+    `InvalidArgument`: values of this type are refused, or one does not fit; names the column `where`, and the value.
     """
     target = to_arrow(data_type)
     rule = rule_of(array.type, data_type)
@@ -67,11 +62,7 @@ def converted(array: Any, data_type: AtomicType, where: str) -> Any:
 
 
 def stored(array: Any, data_type: DataType | None) -> Any:
-    """The values of an extension type as plain ones. A UUID is text unless its column is one of bytes.
-
-    Args:
-        data_type: the type of its column, if it has one.
-    """
+    """The values of an extension type as plain ones. A UUID is text unless its column is one of bytes."""
     if not isinstance(array.type, pa.BaseExtensionType) or array.type.extension_name.startswith("pandas."):
         return array
     if array.type.extension_name == "arrow.uuid" and (data_type is None or root_of(data_type) in STRING_ROOTS):
@@ -80,7 +71,6 @@ def stored(array: Any, data_type: DataType | None) -> Any:
 
 
 def _uuid_text(stored: Any) -> Any:
-    """The 16 bytes of each UUID as its text."""
     digits = np.frombuffer(b"0123456789abcdef", np.uint8)
     raw = np.frombuffer(stored.buffers()[1], np.uint8).reshape(-1, 16)[stored.offset : stored.offset + len(stored)]
     text = np.full((len(raw), 36), ord("-"), np.uint8)

@@ -30,13 +30,8 @@ DONE, BEGUN = "_SUCCESS", "_lakelatch_export"
 
 @dataclass(frozen=True)
 class Export(ShownAsText):
-    """What was written.
-
-    Attributes:
-        folder: its URL.
-        snapshot_id: the state; None for a table without a snapshot.
-        files: the keys, relative to the folder.
-        row_count: the rows in all files.
+    """What was written: the state, None for a table without a snapshot, and the keys of the files relative to the folder's
+    URL.
     """
 
     folder: str
@@ -48,7 +43,7 @@ class Export(ShownAsText):
         return f"snapshot {self.snapshot_id} in {self.folder}: {len(self.files)} files, {self.row_count} rows"
 
     def to_dict(self) -> dict[str, Any]:
-        """The export with stable keys, ready for JSON."""
+        """With stable keys, ready for JSON."""
         return {
             "folder": self.folder,
             "snapshot_id": self.snapshot_id,
@@ -66,11 +61,7 @@ def export_rows(
     rows_per_file: int,
     progress: Callable[[int, int], None] | None,
 ) -> Export:
-    """Write the rows of a plan.
-
-    Raises:
-        InvalidArgument: the folder holds files of something else, or a finished export.
-    """
+    """Write the rows of a plan. `InvalidArgument` if the folder holds files of something else, or a finished export."""
     if file_format not in FORMATS:
         raise InvalidArgument(
             f"format {file_format!r} cannot be exported", next_step=f"use one of {', '.join(FORMATS)}"
@@ -111,7 +102,6 @@ def _begin(store: Store, mark: bytes) -> None:
 
 
 def _filled(batches: Iterator[pa.RecordBatch], most: int) -> Iterator[pa.Table]:
-    """Batches, packed into tables of about so many rows."""
     held: list[pa.RecordBatch] = []
     count = 0
     for batch in batches:

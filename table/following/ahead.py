@@ -24,7 +24,7 @@ from .position import Position
 from .start import expired, oldest_told
 
 MOST_SNAPSHOTS = 64
-"""So many snapshots are looked up at a time, so that a reader far behind needs little memory."""
+"""Looked up at a time, so that a reader far behind needs little memory."""
 
 
 @timed("a look at new snapshots", lambda timeline: timeline.store)
@@ -33,13 +33,8 @@ def window_after(
 ) -> Window:
     """The next snapshots after a position, ascending; none if the position is at the end.
 
-    Args:
-        newest: the newest snapshot.
-        mode: as for `window_of`; not "diff".
-        most: at most so many snapshots.
-
-    Raises:
-        InvalidArgument: the changes after the position have expired, or the table was rolled back to before it.
+    At most `most`, of a `mode` as for `window_of` but "diff". `InvalidArgument`: the changes after the position have
+    expired, or the table was rolled back to before it.
     """
     if position.whole:
         return _state_at(timeline, position)
@@ -91,7 +86,6 @@ def _check_same(position: Position, found: Snapshot) -> None:
 
 
 def rolled_back(position: Position) -> InvalidArgument:
-    """The error about a snapshot that is no longer part of the history."""
     return InvalidArgument(
         f"snapshot {position.snapshot_id}, up to which the changes have been read, is no longer part of the table's history:"
         " another writer rolled the table back, or the table was made again",
@@ -105,15 +99,8 @@ def check_columns(
 ) -> None:
     """Refuse a snapshot whose schema has lost or changed a column that is being read.
 
-    A reader has the columns of its start. Columns that are new or renamed since do not disturb it.
-
-    Args:
-        schema: the schema with which rows are read.
-        columns: the columns that are read; None for all.
-        position: where the reader is, for the error.
-
-    Raises:
-        InvalidArgument: names the column and the snapshot.
+    A reader has the columns of its start. Columns that are new or renamed since do not disturb it. `InvalidArgument` names
+    the column, the snapshot and the `position` of the reader.
     """
     if found.schema_id <= schema.id:
         return

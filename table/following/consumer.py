@@ -25,12 +25,8 @@ def start_of_consumer(
 ) -> tuple[Position, Mover | None]:
     """Where a reader begins, and what to call with each position that it has reached.
 
-    Args:
-        name: the consumer's name; None for a reader without one.
-        start, newest, full: as for `start_of`; for a consumer that does not exist yet.
-
-    Raises:
-        InvalidArgument: as for `start_of`; the name cannot be a file's; what the consumer has still to read has expired.
+    `name` is None for a reader without a consumer; the rest, and errors, are as for `start_of`, for a consumer that does
+    not exist yet. `InvalidArgument`: the name cannot be a file's; what the consumer has still to read has expired.
     """
     if name is None:
         return start_of(timeline, start, newest, full), None

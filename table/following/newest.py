@@ -1,9 +1,9 @@
 """The newest snapshot, as a reader that asks again and again looks for it.
 
 Owns: `Newest`. Must not know: what is read. Source: format/snapshot §1; H7, H21.
-Invariants: while nothing comes, one request tells so: the next id is free. Now and then the snapshot itself is read again, which
-shows that the history went back or the table was dropped, and the hint LATEST, which tells of snapshots beyond a gap. Whatever
-is not as it was is looked at in full. That nothing came for long is, too, as a hint may be missing.
+Invariants: while nothing comes, one request tells so: the next id is free. Now and then the snapshot itself is read again,
+which shows that the history went back or the table was dropped, and the hint LATEST, which tells of snapshots beyond a gap.
+If anything changed, or nothing came for long, the look is in full, as a hint may be missing.
 """
 
 from __future__ import annotations
@@ -24,11 +24,7 @@ STALE_S = 30.0
 
 
 class Newest:
-    """The newest snapshot of a branch, which is remembered.
-
-    Args:
-        snapshot: the newest, if it was looked for a moment ago.
-    """
+    """The newest snapshot of a branch, which is remembered."""
 
     def __init__(self, timeline: Timeline, snapshot: Snapshot | None = None) -> None:
         self._timeline = timeline
@@ -52,7 +48,6 @@ class Newest:
         return held if is_last else self.look()
 
     def _is_last(self, held: Snapshot, stale: bool) -> bool:
-        """Whether all that is to be asked after this glance says that nothing has changed."""
         if (stale or self._glances % STANDS == 0) and ref_of(self._timeline.find(held.id)) != ref_of(held):
             return False
         hinted = stale or self._glances % HINTED == HINTED - 1

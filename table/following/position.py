@@ -23,7 +23,7 @@ class Position:
 
     Attributes:
         snapshot_id: everything up to and with this snapshot has been read; 0 for the beginning.
-        identity: the identity of that snapshot; empty if it is not known, because the snapshot has expired, or there is none.
+        identity: the identity of that snapshot; empty if it has expired, or there is none.
         whole: the state of this snapshot is still to be read, as rows that came.
 
     >>> str(Position(7, "u-1")), Position.parse("7@u-1+state")
@@ -41,11 +41,6 @@ class Position:
 
     @classmethod
     def parse(cls, text: str) -> Position:
-        """The position of its text.
-
-        Raises:
-            InvalidArgument: it is the text of no position.
-        """
         found = _TEXT.fullmatch(text)
         if found is None:
             raise InvalidArgument(
@@ -55,11 +50,6 @@ class Position:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Position:
-        """The position of its JSON form.
-
-        Raises:
-            InvalidArgument: it is the form of no position.
-        """
         snapshot_id, identity = value.get("snapshot"), value.get("identity", "")
         if isinstance(snapshot_id, bool) or not isinstance(snapshot_id, int) or not isinstance(identity, str):
             raise InvalidArgument(
@@ -69,7 +59,6 @@ class Position:
         return cls(snapshot_id, identity, bool(value.get("state", False)))
 
     def as_json(self) -> dict[str, Any]:
-        """The JSON form."""
         told: dict[str, Any] = {"snapshot": self.snapshot_id, "identity": self.identity}
         return {**told, "state": True} if self.whole else told
 

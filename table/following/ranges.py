@@ -31,9 +31,7 @@ from .start import expired, oldest_told
 class Limits:
     """How much one range holds at most; a single snapshot is never divided.
 
-    Attributes:
-        snapshots, files, rows: numbers; `rows` counts those of the files that are read.
-        size: bytes of the files that are read.
+    `rows` and `size` (bytes) are those of the files that are read.
     """
 
     snapshots: int | None = None
@@ -43,7 +41,6 @@ class Limits:
 
     @property
     def counts_files(self) -> bool:
-        """Must files be counted?"""
         return (self.files, self.size, self.rows) != (None, None, None)
 
     def __bool__(self) -> bool:
@@ -53,11 +50,8 @@ class Limits:
 class Ranges:
     """The ranges of one stream.
 
-    Args:
-        timeline: the timeline of the table's branch.
-        schema: the schema with which rows are read.
-        begin: given the newest snapshot, where a new stream begins, and whether that is so because this snapshot is the newest.
-        columns, where, overwrites, mode: as for `Table.changes`; `where` is bound to the schema or to be bound.
+    `begin` says, given the newest snapshot, where a new stream begins, and whether that is so because this snapshot is the
+    newest. The other arguments are as for `Table.changes`; `where` is bound to the schema or to be bound.
     """
 
     def __init__(
@@ -84,7 +78,6 @@ class Ranges:
 
     @property
     def newest_id(self) -> int:
-        """The newest snapshot that was seen; 0 for none."""
         return 0 if self._newest.snapshot is None else self._newest.snapshot.id
 
     @property
@@ -106,11 +99,8 @@ class Ranges:
     def latest(self, start: Position | None = None) -> Position:
         """The end of the next range.
 
-        Args:
-            start: its beginning; by default the end of the range that was asked for last, or the initial place.
-
-        Raises:
-            InvalidArgument: the table was rolled back, or what a limit must count has expired.
+        `start` is by default the end of the range that was asked for last, or the initial place. `InvalidArgument`: the
+        table was rolled back, or what a limit must count has expired.
         """
         newest = self._target if self._target is not None else self._newest.glance()
         at = start if start is not None else self._at
@@ -130,10 +120,8 @@ class Ranges:
         return self._limited(at, newest) if self._limits else Position.of(newest)
 
     def between(self, start: Position, end: Position) -> list[Window]:
-        """The snapshots after `start`, up to and with `end`.
-
-        Raises:
-            InvalidArgument: part of the range has expired, or was rolled back.
+        """The snapshots after `start`, up to and with `end`. `InvalidArgument`: part of the range has expired, or was rolled
+        back.
         """
         self._at = end
         if start == end:
@@ -162,11 +150,7 @@ class Ranges:
         return windows
 
     def planned(self, windows: Sequence[Window]) -> Iterator[tuple[list[ChangeStep], ChangeReader]]:
-        """The steps of each window, and what reads them.
-
-        Raises:
-            InvalidArgument: a snapshot has lost a column that is being read.
-        """
+        """The steps of each window, and what reads them. `InvalidArgument`: a snapshot has lost a column that is being read."""
         for window in windows:
             for found in window.snapshots:
                 check_columns(self.timeline, self._schema, self._columns, found, Position(found.id - 1))
@@ -203,7 +187,6 @@ class Ranges:
 
 
 def positive(name: str, value: int) -> int:
-    """A limit, which must be more than 0."""
     if value <= 0:
         raise InvalidArgument(f"option '{name}' is {value}", next_step="use 1 or more, or leave it out")
     return value

@@ -72,18 +72,16 @@ class ChangeBatch:
         return self._open()
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
-        """The changes as record batches."""
         yield from self._open()
 
     def to_arrow(self) -> pa.Table:
-        """The changes as one Arrow table."""
         return self._open().read_all()
 
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
         return self._open().__arrow_c_stream__(requested_schema)
 
     def acknowledge(self) -> None:
-        """Say that the batch has been worked on: the consumer is moved past it. Asking for the next batch says so, too."""
+        """Move the consumer past the batch, which has been worked on. Asking for the next batch does so, too."""
         self._acknowledge(self.position)
 
     def __repr__(self) -> str:
@@ -98,12 +96,9 @@ class Follower:
     """An iterator over the batches after a position. It waits for new snapshots, and ends only if `wait_s` says so.
 
     Args:
-        timeline: the timeline of the table's branch.
-        schema: the schema with which rows are read.
         columns, where, overwrites, mode: as for `Table.changes`; not mode "diff".
         poll_s: seconds between two looks for a new snapshot.
         wait_s: end after so many seconds without a new snapshot: 0 at the newest snapshot, None never.
-        newest: the newest snapshot, if it was looked for a moment ago.
         acknowledged: called with the position after each batch that was acknowledged.
         settled: called where the follower pauses, ends, or is asked to acknowledge a batch.
 
@@ -149,7 +144,6 @@ class Follower:
 
     @property
     def behind(self) -> int:
-        """How many snapshots, of those that were seen, are still to be acknowledged."""
         return max(0, self.newest + 1 - self.position.next_snapshot)
 
     def __iter__(self) -> Follower:
@@ -257,7 +251,6 @@ def _quietly(settle: Callable[[], object]) -> None:
 def batch_of(
     doing: str, timeline: Timeline, snapshot_id: int, newest_id: int, snapshots: int, steps: Sequence[ChangeStep]
 ) -> StreamBatch:
-    """What is reported of a batch of changes that is about to be read."""
     return StreamBatch(
         doing,
         address_of(fixed_url(timeline.store)),

@@ -18,8 +18,6 @@ from ..travel import epoch_millis, snapshot_at
 from .position import Position
 
 Start: TypeAlias = Position | int | str | datetime
-"""What the arguments `start` take (see `start_of`)."""
-
 _WORDS = ("latest", "earliest")
 
 
@@ -27,15 +25,13 @@ def start_of(timeline: Timeline, start: Start, newest: Snapshot | None, full: bo
     """The position at which a reader begins.
 
     Args:
-        start: `latest`: what is committed from now on. `earliest`: the oldest changes that are there. A snapshot id: the changes
-            of this snapshot come first. A tag: what came after its snapshot. A time (ISO text with a zone, or a datetime):
-            the changes of the first snapshot that is not older come first. A position, or its text: what came after it.
-        newest: the newest snapshot.
+        start: `latest`: what is committed from now on. `earliest`: the oldest changes that are there. A snapshot id: the
+            changes of this snapshot come first. A tag: what came after its snapshot. A time (ISO text with a zone, or a
+            datetime): the changes of the first snapshot that is not older come first. A position, or its text: what came
+            after it.
         full: begin with the state at the start, as rows that came, and then read what came after that state. The state at a time
             is that of the newest snapshot that is not later.
-
-    Raises:
-        InvalidArgument: there is no such snapshot, tag or time; says what exists.
+    `InvalidArgument`: there is no such snapshot, tag or time; says what exists.
     """
     if isinstance(start, Position):
         return start
@@ -65,7 +61,6 @@ def start_of(timeline: Timeline, start: Start, newest: Snapshot | None, full: bo
 
 
 def _tag(timeline: Timeline, name: str) -> dict[str, Snapshot]:
-    """The snapshot of a tag, by its name; empty if there is no such tag."""
     if "/" in name:
         return {}
     try:
@@ -111,7 +106,6 @@ def oldest_told(timeline: Timeline) -> int:
 
 
 def expired(snapshot_id: int, oldest: int) -> InvalidArgument:
-    """The error about changes after a snapshot that are gone."""
     return InvalidArgument(
         f"the changes after snapshot {max(0, snapshot_id)} are not all there: the oldest that are there are those of"
         f" snapshot {oldest}",

@@ -30,21 +30,17 @@ _NOT_AGAIN = "write the rows again, or pass them as a table, which is written ag
 
 
 class Changes(OpenTable):
-    """The methods of `Table` that change it."""
-
     def alter(self, *changes: SchemaChange) -> TableSchema:
         """Change columns or options. All changes together make one new schema; if one is refused, none is made.
 
         Args:
             changes: `ll.add_column(...)`, `ll.rename_column(...)`, `ll.update_type(...)`, `ll.set_option(...)`, ...
 
-        Returns:
-            The new schema, which this table uses from now on. Existing rows are read with it; no file is rewritten.
+        Returns the new schema, which this table uses from now on. Existing rows are read with it; no file is rewritten.
 
         Raises:
             InvalidArgument: the format does not allow the change; nothing was changed.
-            CommitConflict: the change is allowed only for an empty table, and files were committed meanwhile; nothing was
-                changed.
+            CommitConflict: the change is allowed only for an empty table, and files were committed meanwhile.
             OutcomeUnknown: the store did not confirm the change; call `resolve()` on the error.
         """
         from ...coordinator.alteration import alter
@@ -56,7 +52,9 @@ class Changes(OpenTable):
         return self._schema
 
     def _evolve_to(self, data: Any, leave_out: str | None = None) -> Any:
-        """Add what the first batch has and the table lacks: columns, but for one, and fields. Returns the data, unchanged."""
+        """Add the columns, but for one, and the fields that the first batch has and the table lacks. Returns the data,
+        unchanged.
+        """
         from ..conforming.sources import peeked
 
         schema, data = peeked(data)
@@ -65,7 +63,6 @@ class Changes(OpenTable):
         return data
 
     def _add_columns(self, schema: pa.Schema, leave_out: str | None = None) -> None:
-        """Add the columns and the fields of ROWs that the table lacks."""
         import pyarrow as pa
 
         from ...core.metadata.schema_changes import add_column

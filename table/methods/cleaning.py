@@ -25,10 +25,10 @@ KEPT = "7 d"
 
 
 class Cleaning(OpenTable):
-    """The methods of `Table` for files that nothing names."""
-
     def orphans(self, *, older_than: Moment = None, external: bool = False) -> OrphanPlan:
         """The files in the table's directory that no snapshot, tag or branch names. Prints as one line. Changes nothing.
+
+        Source: format/commit §12.
 
         Args:
             external: look also at the locations of option `data-file.external-paths`, and at those that an earlier schema named.
@@ -39,8 +39,6 @@ class Cleaning(OpenTable):
         Raises:
             TableCorrupt: the metadata of a snapshot, tag or branch cannot be read, so that no file is known to be an orphan.
             InvalidArgument: `older_than` is less than an hour ago.
-
-        Source: format/commit §12.
 
         >>> import pyarrow as pa, lakelatch as ll
         >>> print(ll.create_table("memory://orphans-doctest/t", pa.schema([("v", pa.int64())])).orphans())
@@ -71,8 +69,7 @@ class Cleaning(OpenTable):
             keep: how long this quarantine is kept, as a duration such as `7 d`.
             progress: called with the number of files deleted or moved so far and their total.
 
-        Returns:
-            What was deleted or moved, and the name of the quarantine.
+        Returns what was deleted or moved, and the name of the quarantine.
 
         Raises:
             TableCorrupt, InvalidArgument: as for `orphans`; nothing was deleted.
@@ -132,11 +129,7 @@ class Cleaning(OpenTable):
 
 
 def orphans_until(now_ms: int, older_than: Moment) -> int:
-    """Only files older than this are considered, in milliseconds since 1970.
-
-    Raises:
-        InvalidArgument: the time is less than an hour ago.
-    """
+    """The time in milliseconds since 1970 before which files are considered. `InvalidArgument` if it is less than an hour ago."""
     from ...coordinator.maintenance.orphans import DAY_MS, YOUNGEST_MS
     from ..travel import older_than_millis
 

@@ -19,15 +19,10 @@ if TYPE_CHECKING:
 
 
 class Consumers(OpenTable):
-    """The methods of `Table` for consumers."""
-
     def consumers(self) -> list[Consumer]:
         """The consumers of this branch, by name: readers of changes, and the snapshot that each reads next.
 
-        Expiry keeps all snapshots from the smallest of these on.
-
-        Raises:
-            TableCorrupt: a consumer's file cannot be read; names it.
+        Expiry keeps all snapshots from the smallest of these on. `TableCorrupt` names a consumer's file that cannot be read.
         """
         from ...coordinator.maintenance.consumers import list_consumers
 
@@ -86,10 +81,8 @@ class Consumers(OpenTable):
             older_than: those that moved last before this, by the store's clock: how long ago (`7 d`), ISO text with a zone,
                 milliseconds since 1970, or a datetime. By default as long ago as option `consumer.expiration-time` says;
                 without it nothing is deleted.
-            dry_run: delete nothing.
 
-        Returns:
-            The consumers that were deleted, or with `dry_run` would be.
+        Returns the consumers that were deleted, or with `dry_run` would be.
         """
         from ...coordinator.maintenance.consumers import expire_consumers, expired_consumers
         from ...coordinator.maintenance.orphans import store_clock_ms

@@ -28,8 +28,6 @@ ROWS_PER_FILE = 4_000_000
 
 
 class Copies(OpenTable):
-    """The methods of `Table` that copy it."""
-
     @overload
     def clone(
         self,
@@ -74,14 +72,11 @@ class Copies(OpenTable):
         it for themselves (`ll.allow`).
 
         Args:
-            url: where the copy will be.
             reference: leave data files where they are.
-            dry_run: change nothing.
             storage_options: options of the store of the copy; by default those of this table's store.
             progress: called with the number of files copied so far and their total.
 
-        Returns:
-            What was, or with `dry_run` would be, copied. Prints as one line.
+        Returns what was, or with `dry_run` would be, copied. It prints as one line.
 
         Raises:
             TableExists: there is a table at the URL.
@@ -172,8 +167,7 @@ class Copies(OpenTable):
             storage_options: options of the folder's store; by default those of this table's store.
             progress: called with the number of partitions written so far and their total.
 
-        Returns:
-            What was written. Prints as one line.
+        Returns what was written, which prints as one line.
 
         Raises:
             InvalidArgument: the folder holds files, or a column has a type that the format lacks.

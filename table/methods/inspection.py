@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
 
 class Inspection(OpenTable):
-    """The system tables of `Table`."""
-
     def explain(self, commit: int | tuple[str, int | None] | Receipt | Snapshot | None = None) -> str:
         """The history of one commit as text: its base, its attempts, the commits that it lost to, its changes.
 
@@ -51,25 +49,21 @@ class Inspection(OpenTable):
         where: Predicate | str | None = None,
         limit: int | None = None,
     ) -> pa.Table:
-        """A system table of Apache Paimon, with its columns and types.
+        """A system table of Apache Paimon, with its columns and types (format/snapshot §6).
 
-        Of a table of `at()` it is the one of that snapshot. Times are those of this machine's zone, as in Apache Paimon, but
-        without a zone in their type.
+        Of a table of `at()` it is the one of that snapshot. Times are on the clock of this machine's zone, as in Apache Paimon,
+        but without a zone in their type.
 
         Args:
             name: `snapshots`, `schemas`, `options`, `manifests`, `files`, `partitions`, `buckets`, `tags`, `branches`,
                 `consumers`, `statistics`, `audit_log`, `ro`, `changelog`, `binlog`, `row_tracking`, `aggregation_fields` or
                 `table_indexes`.
-            columns: column names, in the order of the result; None for all.
             where: a predicate on the columns of the system table, made with `ll.col(...)`, or its text. Only the files that it
                 needs are read: snapshots by `snapshot_id`, tags by `tag_name`, manifests by `partition`, `bucket` and `level`.
-            limit: the largest number of rows.
 
         Raises:
             InvalidArgument: there is no such system table or column.
             TableCorrupt: a file that is needed is missing or damaged.
-
-        Source: format/snapshot §6.
 
         >>> import pyarrow as pa, lakelatch as ll
         >>> table = ll.create_table("memory://system-doctest/t", pa.schema([("v", pa.int64())]))

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
 
 class Optimizing(OpenTable):
-    """The method of `Table` that sorts rows."""
-
     def optimize(
         self,
         by: Sequence[str],
@@ -45,8 +43,7 @@ class Optimizing(OpenTable):
             full: sort all files anew.
             target_size, dry_run, progress: as for `compact`.
 
-        Returns:
-            The files before and after, and how many of them a filter opens.
+        Returns the files before and after, and how many of them a filter opens.
 
         Raises:
             Unsupported: the table has a primary key, buckets or data evolution.

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
 
 class Tags(OpenTable):
-    """The methods of `Table` for tags."""
-
     def tags(self) -> list[Tag]:
         """The tags, by snapshot and name. Each has `name`, `snapshot`, `created` and `retained_ms`, and prints as one line."""
         from ...coordinator.tags.creation import list_tags
@@ -55,14 +53,11 @@ class Tags(OpenTable):
                 Apache Paimon, deletes it.
             replace: a tag of this name that is there already is replaced, and the files that only it needed are deleted.
 
-        Returns:
-            The tag. If there is one that says the same already, nothing changes.
+        Returns the tag. If there is one that says the same already, nothing changes.
 
         Raises:
             InvalidArgument: the name cannot be used, or another tag has it; or the snapshot does not exist, or has just expired.
             OutcomeUnknown: the store does not say whether the tag was created; `resolve()` asks again.
-
-        Source: format/snapshot §5.
 
         >>> import pyarrow as pa, lakelatch as ll
         >>> table = ll.create_table("memory://tag-doctest/t", pa.schema([("v", pa.int64())]))
@@ -101,11 +96,9 @@ class Tags(OpenTable):
         """Delete a tag, and the files that no other tag, snapshot, changelog or branch needs. Interrupted: run it again.
 
         Args:
-            dry_run: delete nothing.
             progress: called with the number of files deleted so far and their total.
 
-        Returns:
-            What was deleted, or with `dry_run` would be. Prints as one line.
+        Returns what was deleted, or with `dry_run` would be. It prints as one line.
 
         Raises:
             InvalidArgument: there is no such tag.
@@ -125,8 +118,7 @@ class Tags(OpenTable):
     def rename_tag(self, name: str, new_name: str) -> Tag:
         """Give a tag another name. If a run is cut off, both names exist; run it again.
 
-        Raises:
-            InvalidArgument: there is no such tag, or another one has the new name.
+        `InvalidArgument`: there is no such tag, or another one has the new name.
         """
         from ...coordinator.tags.creation import rename_tag
         from ...core.metadata.tag import check_tag_name
@@ -145,10 +137,9 @@ class Tags(OpenTable):
                 milliseconds since 1970, or a datetime. Those that keep the files of a clone by reference stay: `referenced-by-…`,
                 and in the clone `cloned`; those of a branch (`branch-…`) until it is deleted; those of a rollback (`rollback-…`)
                 while there is an older snapshot or tag.
-            dry_run, progress: as for `delete_tag`.
+            progress: as for `delete_tag`.
 
-        Returns:
-            What was deleted, or with `dry_run` would be. Prints as one line.
+        Returns what was deleted, or with `dry_run` would be. It prints as one line.
         """
         from ...coordinator.tags.deletion import unfinished
         from ...coordinator.tags.expiry import outlived
@@ -169,14 +160,9 @@ class Tags(OpenTable):
         it where no commit comes: the tags of a period are made of the first snapshot after it.
 
         Args:
-            dry_run: change nothing.
             progress: called with the number of files deleted so far and their total.
 
-        Returns:
-            What was done, or with `dry_run` would be. Prints as one line.
-
-        Raises:
-            InvalidArgument: an option has no such value.
+        Returns what was done, or with `dry_run` would be. It prints as one line. `InvalidArgument`: an option has no such value.
         """
         from ...coordinator.tags.automatic import Rules, apply_automatic, plan_automatic
 

@@ -37,16 +37,10 @@ def described(
     modes: Mapping[str, StatsMode],
     external_path: str | None,
 ) -> DataFile:
-    """The manifest's description of a file.
+    """The manifest's description of a file, from its footer.
 
-    Args:
-        name: the file's name in the table.
-        fields: the table's columns.
-        partition: the values of the partition columns, which the file itself may lack.
-        modes: the statistics that the table's options ask for, by column.
-
-    Raises:
-        InvalidArgument: the file is not of this format, or damaged.
+    `partition` has the values of the partition columns, which the file may lack; `modes` the statistics that the table's options
+    ask for, by column. `InvalidArgument`: the file is not of this format, or damaged.
     """
     rows, stats = _footer(store, file, file_format, fields, partition, modes)
     now = time.time()

@@ -91,7 +91,7 @@ def within(inner: str, outer: str) -> bool:
 
 
 def name_in_table(source: Store, file: SourceFile, file_format: str, files: Files) -> str:
-    """The file's name in the table: always the same, so that a run that is repeated finds what it has copied."""
+    """Always the same for a file, so that a run that is repeated finds what it has copied."""
     name = file.key.rpartition("/")[2]
     if files != "reference":
         return f"data-{uuid.uuid5(uuid.NAMESPACE_URL, f'{location_of(source)}/{file.key}')}-0.{file_format}"
@@ -106,7 +106,6 @@ def name_in_table(source: Store, file: SourceFile, file_format: str, files: File
 def planned(
     source: Store, found: Sequence[SourceFile], file_format: str, files: Files, schema: TableSchema
 ) -> tuple[CommitMessage, ...]:
-    """Look at every file, and describe it."""
     codec, modes = codec_of(schema), FileSettings.of(schema).modes
     where = location_of(source) if files == "reference" else None
 

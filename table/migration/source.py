@@ -31,10 +31,8 @@ _NULLS = (DEFAULT_NAME, "__HIVE_DEFAULT_PARTITION__")
 class SourceFile:
     """A data file.
 
-    Attributes:
-        key: relative to the folder.
-        size: in bytes.
-        partition: its partition columns with their texts, unescaped, in the order of the path; None for null.
+    `key` is relative to the folder; `partition` has the partition columns with their texts, unescaped, in the order of the
+    path; None for null.
     """
 
     key: str
@@ -43,11 +41,7 @@ class SourceFile:
 
 
 def list_source(store: Store) -> list[SourceFile]:
-    """The data files of a folder, by key.
-
-    Raises:
-        InvalidArgument: there is none, or files differ in their partition columns.
-    """
+    """The data files of a folder, by key. `InvalidArgument`: there is none, or files differ in their partition columns."""
     found = [
         SourceFile(info.key, info.size, _partition(info.key))
         for info in store.list("")
@@ -105,11 +99,7 @@ def _is_date(text: str) -> bool:
 
 
 def arrow_columns(store: Store, file: SourceFile, file_format: str) -> pa.Schema:
-    """The columns in a file's footer.
-
-    Raises:
-        InvalidArgument: the file is not of this format, or damaged.
-    """
+    """The columns in a file's footer. `InvalidArgument`: the file is not of this format, or damaged."""
     source = store.open_input(file.key, file.size)
     try:
         if file_format == "parquet":
@@ -138,9 +128,7 @@ def arrow_columns(store: Store, file: SourceFile, file_format: str) -> pa.Schema
 
 def _refuse_types(where: str, schema: pa.Schema, column: Callable[[str], Any] | None) -> None:
     """Refuse columns that no reader of the table could read where the file stays as it is.
-
-    Args:
-        column: reads a column, to see whether its times have digits below the millisecond.
+    `column` reads a column, to see whether its times have digits below the millisecond.
     """
     for field in schema:
         for kind in _parts(field.type):
@@ -170,11 +158,7 @@ def _parts(kind: Any) -> Iterator[Any]:
 def columns_of(found: Mapping[str, pa.Schema], where: str) -> tuple[Field, ...]:
     """The columns of all files together, in the order in which they first appear; each can be null.
 
-    Args:
-        found: the columns of each file, by key.
-
-    Raises:
-        InvalidArgument: two files have a column with different types; names both.
+    `found` has the columns of each file, by key. `InvalidArgument`: a column has different types in two files; names both.
     """
     columns: dict[str, tuple[Any, str]] = {}
     for key, schema in found.items():

@@ -34,17 +34,10 @@ class OutOfRange(Misfit):
 
 
 def leaf(array: Any, data_type: AtomicType) -> Any:
-    """Convert an array of a file to the Arrow type of its column.
+    """Convert an array of a file, as its reader returns it, to the Arrow type of its column.
 
-    Args:
-        array: a `pa.Array`, as the file's reader returns it.
-        data_type: the column's type in the schema with which the file was written.
-
-    Returns:
-        A `pa.Array` of type `to_arrow(data_type)`.
-
-    Raises:
-        Misfit: the array holds another kind of values. The caller adds the file and the column to the error.
+    `data_type` is the column's type in the schema with which the file was written. `Misfit`: the array holds another kind
+    of values; the caller adds the file and the column to the error.
 
     >>> leaf(pa.array([1, None], pa.int32()), AtomicType("TINYINT")).type
     DataType(int8)
@@ -106,8 +99,9 @@ def _holds(root: str, kind: Any) -> bool:
 
 
 def _timestamp(array: Any, target: Any) -> Any:
-    """Convert to another unit and zone. A zone is only a label, which does not change the number (INT96 has no label,
-    format/data-files §3)."""
+    """Convert to another unit and zone. A zone is a label, which does not change the number (INT96 has none, format/data-files
+    §3).
+    """
     if array.type.tz != target.tz:
         array = array.view(pa.timestamp(array.type.unit, target.tz))
     if array.type == target:
@@ -120,7 +114,7 @@ def _timestamp(array: Any, target: Any) -> Any:
 
 
 def in_unit(array: Any, target: Any) -> Any:
-    """Timestamps in a finer unit. Raises OutOfRange."""
+    """Timestamps in another unit; `OutOfRange` if they do not fit."""
     try:
         return array.cast(target)
     except pa.ArrowInvalid as error:
@@ -177,18 +171,11 @@ def _variant(array: Any, target: Any) -> Any:
 
 
 def struct_of(array: Any, parts: Sequence[Any], target: Any) -> Any:
-    """A struct array with the nulls of `array` and with new children."""
     return pa.StructArray.from_arrays(list(parts), fields=list(target), mask=_mask(array))
 
 
 def list_of(array: Any, target: Any, convert: Callable[[Any], Any]) -> Any:
-    """A list array with its elements converted.
-
-    Args:
-        array: a list array of the file, possibly a slice.
-        target: the `pa.ListType` of the result.
-        convert: converts elements to the target's type.
-    """
+    """A list array, perhaps a slice, whose elements are converted to those of `target`, a `pa.ListType`."""
     if _kinds.is_fixed_size_list(array.type) or not _kinds.is_list(array.type):
         if not (_kinds.is_fixed_size_list(array.type) or _kinds.is_large_list(array.type)):
             raise Misfit(f"it holds {array.type}")
@@ -223,7 +210,7 @@ def _is_list_of_pairs(kind: Any) -> bool:
 
 
 def _window(array: Any) -> tuple[int, int, Any]:
-    """The range of children that a list or map array uses (start, end), and its offsets relative to the start."""
+    """The children that a list or map array uses (start, end), and its offsets relative to the start."""
     offsets = array.offsets
     start, stop = offsets[0].as_py(), offsets[len(array)].as_py()
     return start, stop, pc.subtract(offsets, pa.scalar(start, pa.int32()))

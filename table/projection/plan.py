@@ -3,9 +3,9 @@
 Owns: matching fields by id, also nested ones; finding the leaves of a file that are needed.
 Must not know: stores, footers, splits. Source: format/data-files §5.
 
-Invariants: Ids decide which column of a file is which, because the name of a dropped column may be used again for another one.
-Names only locate a column inside the file. A field that the file's schema lacks is null. A result has exactly the Arrow type of
-the schema that is read. Only `type_changes` decides which type changes can be read; all others are `Unsupported`.
+Invariants: Ids decide which column of a file is which, because the name of a dropped column may be used again. Names only
+locate a column inside the file. A field that the file's schema lacks is null. A result has exactly the Arrow type of the
+schema that is read. Only `type_changes` decides which type changes can be read; all others are `Unsupported`.
 """
 
 from __future__ import annotations
@@ -69,16 +69,12 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Repeated:
-    """An ARRAY or VECTOR."""
-
     element: Node
     arrow: Any
 
 
 @dataclass(frozen=True, slots=True)
 class Pairs:
-    """A MAP or MULTISET."""
-
     key: Node
     value: Node
     arrow: Any
@@ -99,13 +95,7 @@ Node = Absent | Atomic | Row | Repeated | Pairs | Text
 
 @dataclass(frozen=True, slots=True)
 class ColumnPlan:
-    """How one column of the result is made.
-
-    Attributes:
-        field: the column, in the schema that is read.
-        source: its name in the file; None if the file's schema has no such column.
-        node: how its array is converted.
-    """
+    """How one column of the result is made; `source` is its name in the file, None if the file's schema lacks it."""
 
     field: Field
     source: str | None
@@ -114,12 +104,7 @@ class ColumnPlan:
 
 @dataclass(frozen=True)
 class ProjectionPlan:
-    """Converts columns of a file's schema to columns of the schema that is read (see `plan_projection`).
-
-    Attributes:
-        columns: the columns of the result.
-        written: the columns of the file's schema, in its order.
-    """
+    """Converts columns of a file's schema to columns of the schema that is read (see `plan_projection`)."""
 
     columns: tuple[ColumnPlan, ...]
     written: tuple[Field, ...] = ()
@@ -130,12 +115,12 @@ class ProjectionPlan:
 
     @property
     def needs_nanos(self) -> bool:
-        """Does a column have more than six digits of the second, so that INT96 must be read as nanoseconds?"""
+        """Whether a column has more than six digits of the second, so that INT96 must be read as nanoseconds."""
         leaves = (leaf for column in self.columns for leaf in leaves_of(column.node))
         return any(leaf.root in TIMESTAMP_ROOTS and leaf.precision > _MICRO_DIGITS for leaf in leaves)
 
     def keeps(self, schema: pa.Schema) -> bool:
-        """Are all columns of the result those of a batch with this schema as they are, or nulls?"""
+        """Whether all columns of the result are those of a batch with this schema as they are, or nulls."""
         return all(
             isinstance(c.node, Absent)
             or (
@@ -151,11 +136,7 @@ class ProjectionPlan:
         return {source for source in found if source is not None}
 
     def leaves(self, file_schema: Any) -> list[int]:
-        """The indices of the leaf columns of a Parquet file that the plan needs.
-
-        Args:
-            file_schema: the `pa.Schema` of the whole file.
-        """
+        """The indices of the leaf columns that the plan needs of a Parquet file with this schema."""
         wanted = {c.source: c.node for c in self.columns if c.source is not None}
         found: list[int] = []
         first = 0
@@ -168,10 +149,7 @@ class ProjectionPlan:
     def column(self, name: str, batch: pa.RecordBatch, where: str) -> Any:
         """A column of the result, from the columns of a file.
 
-        Args:
-            name: the name of the result's column.
-            batch: the file's columns, under the file's names. A missing column is read as null.
-            where: the file, for errors.
+        `batch` has the file's columns under the file's names; a missing one is read as null.
 
         Raises:
             TableCorrupt: the file's data does not agree with its schema; names the file and the column.
@@ -201,17 +179,8 @@ class ProjectionPlan:
 def plan_projection(file_fields: Sequence[Field], read_fields: Sequence[Field], where: str = "file") -> ProjectionPlan:
     """Plan how files with one schema are read as another.
 
-    Args:
-        file_fields: the columns of the schema that the file names (`schemaId`).
-        read_fields: the wanted columns, in the schema that is read.
-        where: the file's schema, for the error.
-
-    Returns:
-        A plan for every file with that schema.
-
-    Raises:
-        Unsupported: a column's type was changed, and Apache Paimon has no cast between the types; names the column and both
-            types.
+    It serves every file with the schema `file_fields`. `Unsupported`: a column's type was changed, and Apache Paimon has no
+    cast between the types; names the column and both.
 
     >>> from ...core.rows.types import string
     >>> plan = plan_projection([Field(0, "a", AtomicType("INT"))], [Field(1, "a", string()), Field(0, "b", AtomicType("BIGINT"))])
@@ -281,7 +250,7 @@ def _row(source: RowType, fields: Sequence[Field], arrow: Any, column: str, wher
 
 
 def _convert(node: Node, array: Any) -> Any:
-    """Convert an array to the form of the result. Raises Misfit."""
+    """Convert an array to the form of the result; `Misfit` if it cannot."""
     match node:
         case Absent(arrow=arrow):
             return pa.nulls(len(array), arrow)
@@ -313,7 +282,7 @@ def _part(array: Any, name: str | None, node: Node) -> Any:
 
 
 def _needed(node: Node, arrow_type: Any, first: int) -> Iterator[int]:
-    """The indices of the needed leaves of a column of the file. `first` is the index of the column's first leaf."""
+    """The indices of the needed leaves of a column of the file, whose first leaf is `first`."""
     kinds = pa.types
     if isinstance(node, Row) and kinds.is_struct(arrow_type):
         wanted = {name: part for name, part in node.parts if name is not None}

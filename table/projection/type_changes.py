@@ -22,25 +22,19 @@ from .physical import in_unit
 
 
 def same_bounds(source: DataType, target: DataType) -> bool:
-    """Are statistics of values of the old type also valid for the new type?
-
-    For nested types this is true only if the type is the same. They have no statistics but null counts.
-    """
+    """Whether statistics of old values are also valid for the new type. Nested types have none but null counts."""
     return source == target or (
         isinstance(source, AtomicType) and isinstance(target, AtomicType) and widens(source, target)
     )
 
 
 def can_change(source: AtomicType, target: AtomicType) -> bool:
-    """Can Apache Paimon read values of the old type as the new type?"""
+    """Whether Apache Paimon can read values of the old type as the new type."""
     return widens(source, target) or cast_of(source, target) is not None
 
 
 def changed(array: Any, source: AtomicType, target: AtomicType) -> Any:
-    """An array of the old type, converted to the new type (see `can_change`).
-
-    Args:
-        array: a `pa.Array` in the old type's Arrow form.
+    """An array in the old type's Arrow form, converted to the new type (see `can_change`).
 
     Raises:
         OverflowError: a time does not fit into the new type's Arrow unit.

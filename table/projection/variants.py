@@ -31,8 +31,7 @@ _VERSION = 1
 class Names:
     """The metadata of one value: the names of its objects' fields.
 
-    Args:
-        metadata: a header byte (version, size of offsets), the number of names, their offsets, and the names.
+    These are a header byte (version, size of offsets), the number of names, their offsets, and the names.
     """
 
     def __init__(self, metadata: bytes) -> None:
@@ -66,11 +65,8 @@ class Names:
 def assembled(array: pa.Array) -> tuple[list[bytes | None], list[bytes | None]]:
     """The values of a shredded column and their metadata; None for a null.
 
-    Args:
-        array: a struct of `metadata` and of `value`, `typed_value` or both.
-
-    Raises:
-        ValueError: the bytes are not a VARIANT, or the parts contradict each other.
+    The column is a struct of `metadata` and of `value`, `typed_value` or both. `ValueError`: the bytes are not a VARIANT,
+    or the parts contradict each other.
     """
     valid = pc.is_valid(array).to_pylist()
     named = lru_cache(maxsize=None)(Names)  # most values have the same names
@@ -212,7 +208,6 @@ def _count(count: int, is_large: bool) -> bytes:
 
 
 def _offsets(parts: Sequence[bytes]) -> list[int]:
-    """The offsets of the parts, and the end of the last one."""
     found = [0]
     for part in parts:
         found.append(found[-1] + len(part))

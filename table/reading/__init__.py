@@ -1,5 +1,4 @@
 """Owns reading the rows of a plan as Arrow batches, without the deleted rows.
 
-Must not know: how files were chosen (`scan`).
-Begin with `arrow`.
+Must not know: how files were chosen (`scan`). Begin with `arrow`.
 """

@@ -55,20 +55,16 @@ _SMALL_BATCH_ROWS = 1 << 12
 
 
 def arrow_schema_of(schema: TableSchema, columns: Sequence[str] | None) -> pa.Schema:
-    """The Arrow schema of a read.
+    """The Arrow schema of a read, with the columns in the order of the result; None for all.
 
-    Args:
-        columns: column names, in the order of the result; None for all. Tables with option `row-tracking.enabled` also have
-            the columns `_ROW_ID` and `_SEQUENCE_NUMBER`, which are read only if they are named.
-
-    Raises:
-        InvalidArgument: an unknown column (lists similar names), or one that is named twice.
+    Tables with option `row-tracking.enabled` also have `_ROW_ID` and `_SEQUENCE_NUMBER`, which are read only if they are named.
+    `InvalidArgument`: an unknown column (lists similar names), or one that is named twice.
     """
     return arrow_schema(fields_of(schema, columns))
 
 
 def fields_of(schema: TableSchema, columns: Sequence[str] | None) -> tuple[Field, ...]:
-    """The columns of a read; arguments and errors as for `arrow_schema_of`."""
+    """As `arrow_schema_of`, but the fields."""
     if columns is None:
         return schema.fields
     columns = arguments.names(columns, "columns", alone=False)
@@ -93,16 +89,9 @@ def read_batches(
 ) -> Iterator[pa.RecordBatch]:
     """Read the rows of a plan.
 
-    Args:
-        timeline: the table's timeline, for the schemas with which files were written.
-        plan: made by `plan_scan` for the same schema. Its `residual` is the predicate that rows must fulfil.
-        schema: the schema of the result.
-        columns: column names, in the order of the result; None = all, [] = none, with the right number of rows.
-        limit: the largest number of rows.
-        merge_memory: as for `Table.to_batches`.
-
-    Yields:
-        Batches of `arrow_schema_of(schema, columns)`.
+    `plan` was made by `plan_scan` for the same schema; its `residual` is the predicate that rows must fulfil.
+    `merge_memory` is as for `Table.to_batches`; the columns are those of `arrow_schema_of`, [] for none, with the right
+    number of rows.
 
     Raises:
         TableCorrupt: a file is missing or damaged; names it.
@@ -130,8 +119,6 @@ class SplitReader:
     """Reads splits into batches. It can be pickled to another machine, and needs no metadata there.
 
     Args:
-        schema: the schema of the result.
-        columns: column names, in the order of the result; None = all, [] = none.
         residual: the bound predicate that rows must fulfil; None if choosing the partitions was enough.
         file_schemas: the schemas that the splits' files name (see `file_schemas_of`).
         system: columns of the files themselves, which follow the others.
@@ -236,14 +223,13 @@ class SplitReader:
                 yield self._columns(self.output, part, constants)
 
     def _wanted(self, store: Store, split: Split, run: tuple[int, ...]) -> BitMap | None:
-        """The rows that a file's index does not rule out; None for all. Only a run of a single file is checked by its index."""
+        """The rows that a file's index does not rule out; None for all, and for a run of several files."""
         pruner = self._indexes[split.branch]
         if pruner is None or len(run) > 1:
             return None
         return pruner.rows(store, split.keys[run[0]], split.files[run[0]])
 
     def _columns(self, fields: Sequence[Field], rows: Rows, constants: dict[str, Any]) -> pa.RecordBatch:
-        """The columns of a batch: constants for partition columns, and the file's columns for the others."""
         if not fields:
             return _without_columns(len(rows))
         arrays = [
@@ -252,7 +238,6 @@ class SplitReader:
         return pa.RecordBatch.from_arrays(arrays, schema=arrow_schema(fields))
 
     def _constants(self, split: Split) -> dict[str, Any]:
-        """Scalars of the partition columns that are read."""
         codec = codec_of(self.schema)
         if not any(f.name in codec.by_name for f in self._read):
             return {}
@@ -261,7 +246,6 @@ class SplitReader:
 
 
 def _enough(runs: list[tuple[Split, tuple[int, ...]]], limit: int) -> list[tuple[Split, tuple[int, ...]]]:
-    """The first runs, as many as are needed for `limit` rows."""
     rows = 0
     for count, (split, run) in enumerate(runs):
         if rows >= limit:
@@ -271,7 +255,6 @@ def _enough(runs: list[tuple[Split, tuple[int, ...]]], limit: int) -> list[tuple
 
 
 def _without_columns(rows: int) -> pa.RecordBatch:
-    """A batch without columns that has a number of rows."""
     return pa.record_batch({"": pa.nulls(rows)}).select([])
 
 
@@ -307,7 +290,7 @@ def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
 def _limited(
     batches: Generator[pa.RecordBatch, None, None], limit: int | None
 ) -> Generator[pa.RecordBatch, None, None]:
-    """The first `limit` rows. Reading ahead stops as soon as there are enough."""
+    """The first rows. Reading ahead stops as soon as there are enough."""
     left = limit
     with closing(batches):
         while left != 0:

@@ -25,8 +25,7 @@ from ..scan.split import DeletionVectorPlace, Split
 def deleted_rows(store: Store, split: Split, run: Sequence[int]) -> Any:
     """The positions of the deleted rows in a run of files, as an ascending NumPy array; None if no row is deleted.
 
-    Raises:
-        TableCorrupt: an index file is missing, or a vector is damaged.
+    `TableCorrupt`: an index file is missing, or a vector is damaged.
     """
     marked = [(split.files[i], place) for i in run for place in (split.deletion(i),) if place is not None]
     if not marked:
@@ -51,9 +50,7 @@ def _positions(store: Store, place: DeletionVectorPlace, file: DataFile) -> Any:
 def live_mask(deleted: Any, position: int, rows: int) -> pa.BooleanArray:
     """Which rows of a batch are not deleted.
 
-    Args:
-        deleted: positions in the file, ascending.
-        position: the position of the batch's first row.
+    `deleted` are positions in the file, ascending; `position` is that of the batch's first row.
 
     >>> live_mask(np.array([0, 5, 7]), 4, 3).to_pylist()
     [True, False, True]
@@ -67,9 +64,7 @@ def live_mask(deleted: Any, position: int, rows: int) -> pa.BooleanArray:
 def selected_mask(wanted: BitMap, position: int, rows: int) -> pa.BooleanArray:
     """Which rows of a batch are selected.
 
-    Args:
-        wanted: the positions of the selected rows in the file.
-        position: the position of the batch's first row.
+    `wanted` are positions in the file; `position` is that of the batch's first row.
 
     >>> selected_mask(BitMap([0, 5, 7]), 4, 3).to_pylist()
     [False, True, False]

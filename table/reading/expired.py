@@ -23,18 +23,13 @@ _PER_MILLI = {"ms": 1, "us": 1_000, "ns": 1_000_000}
 
 
 def unexpired(expiry: RecordExpiry, times: Any, now_s: float) -> Any:
-    """A mask of the rows that stay.
-
-    Args:
-        times: the values of `expiry.column`.
-    """
+    """A mask of the rows that stay, by the values of `expiry.column`."""
     stays = np.asarray(times.is_null().to_numpy(zero_copy_only=False), bool)
     seconds = _seconds(expiry, times.fill_null(0) if times.null_count else times)
     return pa.array(stays | (int(now_s) <= seconds + expiry.seconds))
 
 
 def _seconds(expiry: RecordExpiry, times: Any) -> Array:
-    """As `RecordExpiry.second_of`, for many values."""
     if expiry.root not in TIMESTAMP_ROOTS:
         values = np.asarray(times.to_numpy(zero_copy_only=False), np.int64)
         return np.where((expiry.root == "BIGINT") & (values >= FIRST_MILLIS), values // 1000, values)
@@ -48,11 +43,7 @@ def _seconds(expiry: RecordExpiry, times: Any) -> Array:
 def has_expired_rows(
     expiry: RecordExpiry, file: DataFile, schema_of: Callable[[int], TableSchema], now_s: float
 ) -> bool:
-    """Do a file's statistics show that it has a row which has expired?
-
-    Args:
-        schema_of: the schemas that files name, by id.
-    """
+    """Whether a file's statistics show that it has a row which has expired."""
     written = schema_of(file.schema_id)
     fields = file_stats_fields(written.fields, file.write_cols, file.value_stats_cols) or []
     position = next((i for i, field in enumerate(fields) if field.id == expiry.column.id), None)

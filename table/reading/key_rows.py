@@ -45,20 +45,15 @@ Merging = Callable[..., tuple[int, dict[str, Any]]]
 
 
 class KeyRowReader:
-    """Reads sections of files into batches of `_SEQUENCE_NUMBER`, `_VALUE_KIND` and all columns of the schema. It can be pickled
-    to another machine.
+    """Reads sections of files into batches of `_SEQUENCE_NUMBER`, `_VALUE_KIND` and all columns of the schema.
+
+    It can be pickled to another machine. `Unsupported`: the engine cannot merge a column.
 
     Args:
-        schema: the schema of the rows.
-        rules: the table's rules.
-        file_schemas: the schemas that files name, by id.
         expiry: rows that have expired are left out.
 
     Attributes:
         wanted: the names of the columns that are merged, without partition columns.
-
-    Raises:
-        Unsupported: the engine cannot merge a column.
     """
 
     def __init__(
@@ -91,7 +86,6 @@ class KeyRowReader:
 
         Args:
             section: the files, as indices of the split, oldest first.
-            drop_deletes: leave out rows that delete.
             alone: nothing else is read at the same time.
             memory: about how many bytes the merge may take.
             merge: merges the rows of a range of keys in another way, also those of a single file.
@@ -118,10 +112,8 @@ class KeyRowReader:
             del merged  # before the next rows are read
 
     def whole(self, split: Split, rows: pa.Table) -> Iterator[pa.RecordBatch]:
-        """Rows as batches with all columns, those of the partition too.
-
-        Args:
-            rows: `_SEQUENCE_NUMBER`, `_VALUE_KIND` and the wanted columns.
+        """Rows of `_SEQUENCE_NUMBER`, `_VALUE_KIND` and the wanted columns as batches with all columns, those of the partition
+        too.
         """
         columns = {name: _joined(rows.column(name)) for name in rows.column_names}
         return self._cut(rows.num_rows, columns, self._constants(split))
@@ -155,7 +147,6 @@ class KeyRowReader:
             yield self._batch(length, lambda name, at=position, n=length: merged[name].slice(at, n), constants)
 
     def _live(self, store: Store, split: Split, index: int, alone: bool, part_bytes: int) -> Iterator[Rows]:
-        """The rows of one file that are not marked as deleted."""
         file, key = split.files[index], split.keys[index]
         deleted = deleted_rows(store, split, (index,))
         for position, rows in self._files.rows({file: located(store, key)}, None, alone, part_bytes=part_bytes):
@@ -174,7 +165,6 @@ class KeyRowReader:
         return pa.RecordBatch.from_arrays(arrays, schema=self.arrow_schema)
 
     def _constants(self, split: Split) -> dict[str, Any]:
-        """Scalars of the partition columns."""
         values = self._codec.decode(split.partition)
         fields = self._codec.fields
         return {f.name: to_arrow_scalar(v, f.type, to_arrow(f.type)) for f, v in zip(fields, values, strict=True)}

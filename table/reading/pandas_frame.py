@@ -20,11 +20,7 @@ Backend = Literal["numpy_nullable", "pyarrow"]
 def pandas_frame(
     rows: pa.Table, types_mapper: Callable[[pa.DataType], Any] | None = None, dtype_backend: Backend | None = None
 ) -> Any:
-    """The rows as a frame.
-
-    Args:
-        types_mapper: gives pandas' type for an Arrow type, or None for the usual one, as in `pyarrow.Table.to_pandas`.
-        dtype_backend: pandas' types for all columns, as in `pandas.read_parquet`.
+    """The rows as a frame; `types_mapper` is as in `pyarrow.Table.to_pandas`, `dtype_backend` as in `pandas.read_parquet`.
 
     >>> pandas_frame(pa.table({"id": [2**53 + 1, None]})).dtypes["id"]
     Int64Dtype()
@@ -74,7 +70,7 @@ def _nullable(t: pa.DataType) -> Any:
 
 
 def _would_change(array: Any) -> bool:
-    """Would pandas' usual type make fractions of whole numbers, or nulls of NaN, at any depth?"""
+    """Whether pandas' usual type would make fractions of whole numbers, or nulls of NaN, at any depth."""
     t = array.type
     if pa.types.is_integer(t):
         return bool(array.null_count)

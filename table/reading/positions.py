@@ -25,18 +25,14 @@ from .referrers import with_referrer
 
 
 class PositionReader(SplitReader):
-    """Reads a split of one file as batches with positions. The arguments are those of `SplitReader`."""
+    """Reads a split of one file as batches with positions."""
 
     def numbered(
         self, store: Store, split: Split, wanted: BitMap | None = None
     ) -> Iterator[tuple[Any, pa.RecordBatch]]:
-        """The live rows that fulfil the reader's predicate.
+        """The live rows that fulfil the reader's predicate, with their positions as an ascending NumPy array.
 
-        Args:
-            wanted: only rows at these positions; None for all.
-
-        Yields:
-            The positions, as an ascending NumPy array, and the rows.
+        `wanted` has the only positions that are read; None for all.
         """
         self._readers[split.branch].check(split.files)
         try:

@@ -1,10 +1,10 @@
 """Read several sources at once, and pass their items on in order, in bounded memory.
 
 Owns: the threads that read ahead. Must not know: what is read.
-Invariants: Items come in the order of the tasks, whichever thread finishes first. A task is at most `depth` items ahead of the
-reader. An error is raised once, at the point where its item would have come. When the reader stops early, every thread ends. If
-no thread can be started for a task, the reader runs the task itself. A read that began before a fork raises an error in the
-child process, which has no copy of the threads (H23).
+Invariants: Items come in the order of the tasks, whichever thread finishes first. An error is raised once, at the point
+where its item would have come. When the reader stops early, every thread ends. If no thread can be started for a task, the
+reader runs the task itself. A read that began before a fork raises an error in the child process, which has no copy of the
+threads (H23).
 """
 
 from __future__ import annotations
@@ -61,7 +61,6 @@ class _Channel(Generic[T]):
             self._changed.notify_all()
 
     def items(self) -> Iterator[T]:
-        """The items that `run` has queued, for the reader."""
         while True:
             with self._lock:
                 while not self._items and not self._finished:
@@ -93,7 +92,7 @@ def in_order(tasks: Iterable[Callable[[], Iterator[T]]], threads: int, depth: in
     """The items of the tasks, one task after another, while the next tasks already run.
 
     Args:
-        tasks: each returns an iterator. They are taken lazily, `threads` ahead of the reader.
+        tasks: taken lazily, `threads` ahead of the reader.
         threads: the number of tasks that run at once; with 1, everything runs in the reader's own thread.
         depth: the number of items that a task may be ahead of the reader.
 

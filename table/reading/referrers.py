@@ -18,12 +18,7 @@ from ..scan.split import Split
 
 
 def with_referrer(error: TableCorrupt, store: Store, split: Split) -> TableCorrupt:
-    """The error about a missing file, with the manifest that names it. Other errors are returned as they are.
-
-    Args:
-        error: raised while the split was read.
-        store: the table's store.
-    """
+    """The error about a missing file, with the manifest that names it. Other errors are returned as they are."""
     if not error.missing or error.needed_by or not split.named_by:
         return error
     told = error
@@ -34,7 +29,6 @@ def with_referrer(error: TableCorrupt, store: Store, split: Split) -> TableCorru
 
 
 def _referrer(store: Store, split: Split, name: str) -> str:
-    """The manifest that names a file, and its snapshot or tag."""
     timeline = Timeline(store, TablePaths(split.branch))
     try:
         snapshot = parse_snapshot(store.get(split.named_by), split.named_by)

@@ -39,17 +39,10 @@ _METADATA_BATCH_ROWS = 1 << 20
 _SYSTEM = (ROW_ID, ROW_SEQUENCE, VALUE_KIND)
 
 StoredFile = tuple[Store, str]
-"""A file's store, and its key there."""
 
 
 class RunReader:
-    """Reads runs into rows. It can be pickled to another machine.
-
-    Args:
-        fields: the wanted columns, without partition columns.
-        file_schemas: the schemas that files name, by id.
-        options: the table's options.
-    """
+    """Reads runs into rows. It can be pickled to another machine. Partition columns are not among its `fields`."""
 
     def __init__(self, fields: Sequence[Field], file_schemas: Mapping[int, TableSchema], options: TableOptions) -> None:
         self._fields = tuple(fields)
@@ -60,8 +53,7 @@ class RunReader:
     def check(self, run: Sequence[DataFile]) -> None:
         """Refuse files that cannot be read, before any is opened.
 
-        Raises:
-            Unsupported: a column's type was changed, and there is no cast from the old type to the new one.
+        `Unsupported`: a column's type was changed, and there is no cast from the old type to the new one.
         """
         for file, fields in givers(run, self._fields, self._file_schemas.__getitem__).items():
             self._projection(file, fields)
@@ -83,8 +75,7 @@ class RunReader:
             wanted: the positions of the wanted rows in a run of one file, whose other row groups are skipped; None = all.
             part_bytes: about how much of a file may be held at a time (see `open_data_file`); None for whole row groups.
 
-        Raises:
-            TableCorrupt: a file is missing or damaged, or the files differ in their number of rows.
+        `TableCorrupt`: a file is missing or damaged, or the files differ in their number of rows.
         """
         run = tuple(files)
         given = givers(run, self._fields, self._file_schemas.__getitem__)
@@ -121,7 +112,6 @@ class RunReader:
                 position += len(rows)
 
     def _count(self, rows: FileRows, file: DataFile, key: str, position: int, fields: Sequence[Field]) -> None:
-        """Fill the columns that follow from the manifest: ids and numbers of rows."""
         if ROW_ID in fields:
             first = file.first_row_id
             ids = None if first is None else np.arange(first + position, first + position + len(rows))
@@ -155,7 +145,7 @@ class RunReader:
         return opened.batches(predicate, wanted, threads=file.file_size > SMALL_FILE_BYTES)
 
     def _is_counted(self, field: Field, file: DataFile) -> bool:
-        """Is this a system column that the file lacks, so that its values are computed?"""
+        """Whether this is a system column that the file lacks, so that its values are computed."""
         return field in (ROW_ID, ROW_SEQUENCE) and field.name not in (file.write_cols or ())
 
     def _of_blobs(
@@ -186,7 +176,6 @@ def _without_columns(file: DataFile, projection: ProjectionPlan, key: str) -> It
 def _side_by_side(
     parts: Sequence[tuple[Sequence[Field], Iterator[tuple[int, Rows]]]], expected: int, key: str
 ) -> Iterator[tuple[int, Rows]]:
-    """Batches of several files over the same rows, cut to equal lengths."""
     owners = {field.name: number for number, (fields, _) in enumerate(parts) for field in fields}
     waiting: list[Rows | None] = [None] * len(parts)
     position = 0
@@ -204,8 +193,9 @@ def _side_by_side(
 
 
 def _is_stamped(file: DataFile, key: str) -> bool:
-    """Are the rows of a file ordered by the snapshot that added them, whose id is the number in the manifest? A compaction has
-    stored the numbers of its inputs.
+    """Whether the rows of a file are ordered by the snapshot that added them, whose id is the number in the manifest.
+
+    A compaction has stored the numbers of its inputs.
     """
     if file.file_source is None:
         raise TableCorrupt(

@@ -46,8 +46,6 @@ _FOR_MADE_ROWS = 8
 
 
 class ColumnRows:
-    """Rows whose columns are ready."""
-
     def __init__(self, count: int, columns: Mapping[str, Any]) -> None:
         self._count, self._columns = count, columns
 
@@ -74,11 +72,8 @@ class SectionReader:
     """Reads and merges sections. It can be pickled to another machine.
 
     Args:
-        schema: the schema of the result.
-        rules: the table's rules.
         wanted: the columns that the merged rows must have, without partition columns.
         residual: the bound predicate that merged rows must fulfil; None for all.
-        file_schemas: the schemas that files name, by id.
     """
 
     def __init__(
@@ -98,7 +93,7 @@ class SectionReader:
         self._on_keys = None if residual is None else split_predicate(residual, rules.key_names)[0]
 
     def check(self, files: Sequence[DataFile]) -> None:
-        """Refuse files that cannot be read, before any is opened; errors as for `RunReader.check`."""
+        """As `RunReader.check`."""
         for file in files:
             self._reader(*_ORDER).check([file])
 
@@ -107,9 +102,7 @@ class SectionReader:
     ) -> Iterator[Rows]:
         """The merged rows of a section, in any order, some at a time.
 
-        Args:
-            alone: nothing else is read at the same time.
-            memory: about how many bytes the read may take.
+        `alone`: nothing else is read at the same time. `memory` is about how many bytes the read may take.
 
         Raises:
             TableCorrupt: a file is missing or damaged, or a large one is not sorted by key.
@@ -137,7 +130,7 @@ class SectionReader:
             window.release()
 
     def _is_ordered_by_file(self, files: Sequence[DataFile], runs: Sequence[Sequence[int]]) -> bool:
-        """Is the newest row of a key that of the last file which has the key?"""
+        """Whether the newest row of a key is that of the last file which has the key."""
         rules = self._rules
         if rules.engine != "deduplicate" or rules.sequence_fields:
             return False
@@ -155,10 +148,8 @@ class SectionReader:
         alone: bool,
         memory: int,
     ) -> Iterator[Window]:
-        """The rows of a section in ranges of keys.
-
-        Args:
-            order: which of `_SEQUENCE_NUMBER` and `_VALUE_KIND` are read of each file.
+        """The rows of a section in ranges of keys. `order` says which of `_SEQUENCE_NUMBER` and `_VALUE_KIND` are read of each
+        file.
         """
         free = max(memory - _ALWAYS_TAKEN, memory // 2)
         budget = free // (_FOR_WHOLE_ROWS if self._rules.keeps_whole_rows else _FOR_MADE_ROWS)
@@ -179,7 +170,6 @@ class SectionReader:
         return windows(pieces, keys, budget if is_sorted else None)
 
     def _kept(self, window: Window, is_kept: Any) -> Iterator[Rows]:
-        """The wanted columns of some rows of a window."""
         start = 0
         for rows in joined(piece.rows for piece in window.pieces):
             end = start + len(rows)
@@ -196,7 +186,6 @@ class SectionReader:
     def _pieces(
         self, store: Store, split: Split, index: int, number: int, reader: RunReader, alone: bool, part_bytes: int
     ) -> Iterator[Piece]:
-        """The rows of one file that are not marked as deleted."""
         file, where = split.files[index], f"data file {split.keys[index]}"
         deleted = deleted_rows(store, split, (index,))
         found = reader.rows({file: located(store, split.keys[index])}, self._on_keys, alone, part_bytes=part_bytes)
@@ -206,7 +195,7 @@ class SectionReader:
 
 
 def _may_delete(file: DataFile) -> bool:
-    """May the file have rows that delete? Old files do not say."""
+    """Whether the file may have rows that delete. Old files do not say."""
     return file.delete_row_count != 0
 
 

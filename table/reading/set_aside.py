@@ -38,12 +38,9 @@ _LEAST_PIECE_BYTES = 1 << 14
 
 
 def takes_too_much(runs: Sequence[Sequence[DataFile]], columns: int, memory: int) -> bool:
-    """Would open decoders of all runs take more than their share of the memory?
+    """Whether open decoders of all runs would take more than their share of the memory of the whole read.
 
-    Args:
-        runs: the files of each run, which are opened one after the other.
-        columns: how many columns are read.
-        memory: about how many bytes the whole read may take.
+    The files of a run are opened one after the other.
     """
     held = sum(max(_decoder_bytes(file, columns) for file in run) for run in runs)
     return len(runs) > 1 and held > _ALWAYS_FREE + memory // _SHARE
@@ -80,9 +77,8 @@ def windows_set_aside(
 class _Stretch(NamedTuple):
     """A piece of a file in several parts, which lie one after the other.
 
-    Attributes:
-        lengths: the bytes of each part.
-        heads: for each part that is a row which waits, the bytes before it: the columns that decide, once more.
+    `lengths` are the bytes of each part; `heads` for each part that is a row which waits, the bytes before it: the columns
+    that decide, once more.
     """
 
     file: int

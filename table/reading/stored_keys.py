@@ -30,14 +30,7 @@ _ENGINE = "merge-engine"
 def stored_keys(
     timeline: Timeline, snapshot: Snapshot | None, schema: TableSchema
 ) -> Iterator[tuple[PartitionBucket, pa.RecordBatch]]:
-    """Read the columns of the primary key of all rows, once.
-
-    Yields:
-        Batches with these columns, each of one partition and bucket. No key comes twice.
-
-    Raises:
-        TableCorrupt: a file is missing or damaged.
-    """
+    """The columns of the primary key of all rows, in batches of one partition and bucket each. No key comes twice."""
     seen = _with_all_levels(schema)
     plan = plan_scan(timeline, snapshot, seen, None)
     reader = SplitReader(seen, schema.primary_keys, None, file_schemas_of(timeline, seen, plan.splits))

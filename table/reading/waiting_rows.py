@@ -14,14 +14,7 @@ from ..formats.file_rows import FileRows
 
 
 class WaitingRows:
-    """Some rows that wait.
-
-    Args:
-        head: the columns that are in memory.
-        count: how many rows there are.
-        load: reads all columns of the rows.
-        waiting_bytes: what that takes.
-    """
+    """Some rows that wait. The columns of `head` are in memory; `load` reads all, which takes `waiting_bytes`."""
 
     def __init__(self, head: Mapping[str, Any], count: int, load: Callable[[], FileRows], waiting_bytes: int) -> None:
         self._head, self._count, self._load, self.waiting_bytes = head, count, load, waiting_bytes
@@ -35,7 +28,7 @@ class WaitingRows:
         return sum(array.nbytes for array in self._head.values())
 
     def column(self, name: str) -> Any:
-        """A column of the result. All that wait are read, and stay in memory with these rows."""
+        """A column of the result. If it waits, all that wait are read, and stay in memory with these rows."""
         if name in self._head:
             return self._head[name]
         if self._loaded is None:

@@ -2,8 +2,9 @@
 
 Owns: `Piece`, `Window`, `windows`. Must not know: how rows are merged, stores. Source: format/primary-keys §1, §2.
 
-Invariants: All rows of a key are in one window, and the keys of a window are above those of the windows before. A window's pieces
-are oldest file first. Memory holds about the bytes that are given, but at least a batch of each run. Nothing is read twice.
+Invariants: All rows of a key are in one window, and the keys of a window are above those of the windows before. A window's
+pieces are oldest file first. Memory holds about the bytes that are given, but at least a batch of each run. Nothing is read
+twice.
 """
 
 from __future__ import annotations
@@ -27,12 +28,10 @@ _SORTING_BYTES = 48
 
 
 class Piece(NamedTuple):
-    """Some rows of one file, one after the other.
+    """Some rows of one file that are not deleted, one after the other.
 
     Attributes:
         file: the number of the file in its section, oldest first.
-        level: the file's level.
-        rows: the rows that are not deleted.
         where: the file, for errors.
     """
 
@@ -48,11 +47,7 @@ class Piece(NamedTuple):
 
 
 class Window:
-    """All rows of some range of keys.
-
-    Args:
-        is_last: no range follows.
-    """
+    """All rows of some range of keys."""
 
     def __init__(self, pieces: Iterable[Piece], is_last: bool = False) -> None:
         self.pieces = sorted((p for p in pieces if len(p.rows)), key=lambda piece: piece.file)
@@ -63,8 +58,11 @@ class Window:
         return sum(len(piece.rows) for piece in self.pieces)
 
     def release(self) -> None:
-        """Forget the rows, before the next window is read. The machine gets their memory back only if there is another one,
-        because whatever comes next would have to ask for it again, page by page."""
+        """Forget the rows, before the next window is read.
+
+        The machine gets their memory back only if there is another window, because whatever comes next would have to ask for it
+        again, page by page.
+        """
         self.pieces.clear()
         self._columns.clear()
         if not self._is_last:
@@ -86,7 +84,6 @@ def windows(runs: Sequence[Iterable[Piece]], keys: Sequence[str], budget: int | 
 
     Args:
         runs: each gives pieces by ascending keys. If all rows fit into the budget, pieces may come in any order.
-        keys: the names of the key columns.
         budget: bytes of rows that are held; None for no limit, which gives a single window.
 
     Raises:
@@ -114,12 +111,7 @@ def windows(runs: Sequence[Iterable[Piece]], keys: Sequence[str], budget: int | 
 
 
 class _Cursor:
-    """The place that has been reached in one run.
-
-    Attributes:
-        last: the key columns of the last row that was read.
-        checked: how many pieces are known to ascend.
-    """
+    """The place that has been reached in one run; the first `checked` pieces are known to ascend."""
 
     def __init__(self, run: Iterable[Piece], keys: Sequence[str]) -> None:
         self._run, self._keys = iter(run), keys
@@ -129,7 +121,6 @@ class _Cursor:
         self.last: dict[str, Any] = {}
 
     def fill(self) -> None:
-        """Read one more piece that has rows."""
         for piece in self._run:
             if len(piece.rows):
                 self.pieces.append(piece)
@@ -156,7 +147,6 @@ class _Ascending:
         self._runs = range(runs)
 
     def check(self, cursors: Sequence[_Cursor]) -> None:
-        """Check the pieces that came since the last check."""
         fresh = [cursor.pieces[cursor.checked :] for cursor in cursors]
         new = [run for run in self._runs if fresh[run]]
         if not new:
@@ -198,24 +188,19 @@ def _weight(piece: Piece) -> int:
 
 
 def _enough(budget: int, held: int) -> int:
-    """A budget with which a window takes about a piece of each run. With less, each piece is a window of its own, with a slice of
-    every other run.
+    """A budget with which a window takes about a piece of each run; `held` is the bytes of these.
 
-    Args:
-        held: the bytes of a piece of each run.
+    With less, each piece is a window of its own, with a slice of every other run.
     """
     return 2 * held if held > budget else max(budget, min(2 * held, budget + budget // 4))
 
 
 def _fill_lowest(cursors: Sequence[_Cursor], keys: Sequence[str], budget: int | None, held: int) -> bool:
-    """Read on in the half of the cursors that have come less far than the others, as long as there is room. One look at the last
-    keys serves all of them, so that a piece costs no more for many runs than for few.
+    """Read on in the half of the cursors that have come less far than the others, as long as there is room. Returns whether
+    there was.
 
-    Args:
-        held: the bytes that all cursors have.
-
-    Returns:
-        Whether there was room.
+    One look at the last keys serves all of them, so that a piece costs no more for many runs than for few. `held` is the bytes
+    that all cursors have.
     """
     if budget is None:
         for cursor in cursors:
@@ -232,12 +217,10 @@ def _fill_lowest(cursors: Sequence[_Cursor], keys: Sequence[str], budget: int | 
 
 
 def _lowest(cursors: Sequence[_Cursor], keys: Sequence[str]) -> _Cursor:
-    """The cursor whose last row has the smallest key."""
     return cursors[_order(cursors, keys)[0]]
 
 
 def _order(cursors: Sequence[_Cursor], keys: Sequence[str]) -> list[int]:
-    """The places of cursors by the keys of their last rows."""
     if len(cursors) == 1:
         return [0]
     codes = key_codes([pa.concat_arrays([c.last[name] for c in cursors]) for name in keys])
@@ -280,8 +263,7 @@ def _divided(
 ) -> Iterator[Window]:
     """All rows of some pieces in one window, or in several where columns that wait would take more than the budget.
 
-    Args:
-        pieces: without a budget, in any order; with one, each by ascending keys.
+    Without a budget, pieces may come in any order; with one, each by ascending keys.
     """
     if not pieces:
         return

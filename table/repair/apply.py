@@ -25,14 +25,13 @@ from .steps import RepairPlan, Step
 from .survey import digest
 
 ASIDE = "lakelatch/repaired/"
-"""Where the files are copied that a repair deletes, under their own keys. Orphan cleaning does not look there."""
+"""Where the files that a repair deletes are copied, under their own keys. Orphan cleaning does not look there."""
 
 
 def apply_repair(store: Store, branch: str, plan: RepairPlan, *, accept_loss: bool = False) -> tuple[Step, ...]:
     """Carry out a plan, and return the steps that were carried out.
 
-    Args:
-        accept_loss: also carry out the steps that give something up.
+    With `accept_loss`, also those that give something up.
 
     Raises:
         CommitConflict: the table changed since the plan was made: plan again.

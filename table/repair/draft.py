@@ -15,15 +15,7 @@ from .survey import Survey
 
 @dataclass
 class Draft:
-    """Collects the steps, in their order.
-
-    Attributes:
-        mended: the positions of the steps that mend a finding.
-        why_none: why nothing is done about a finding.
-        again: snapshots that are written again, by id; None before they were looked for.
-        begin, end: the first and the last snapshot of the history; 0 where that is not known.
-        expired: the ids below an EARLIEST that is right.
-    """
+    """Collects the steps, in their order."""
 
     survey: Survey
     findings: Sequence[Finding]

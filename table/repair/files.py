@@ -1,8 +1,8 @@
 """Plans what a repair does about data files that are gone, and about manifests that contradict themselves.
 
 Owns: `plan_files`. Must not know: the history.
-Source: format/manifests §3; decision 63. Invariants: rows that are gone are named with their partition and their number. Files
-that come back are files that no commit deleted.
+Source: format/manifests §3; decision 63. Invariants: rows that are gone are named with their partition and their number.
+Files that come back are files that no commit deleted.
 """
 
 from __future__ import annotations
@@ -67,8 +67,9 @@ def plan_files(draft: Draft) -> None:
 
 
 def _bring_back(draft: Draft, state: dict[EntryIdentity, ManifestEntry], keys: FileKeys) -> None:
-    """Files that one snapshot has and the next one does not, although no commit deleted them: a snapshot was replaced by
-    one that was built beside it."""
+    """Files that one snapshot has and the next one lacks, although no commit deleted them: a snapshot was replaced by one that
+    was built beside it.
+    """
     survey, paths = draft.survey, draft.survey.timeline.paths
     missing: dict[EntryIdentity, ManifestEntry] = {}
     mends = []

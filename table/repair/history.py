@@ -1,7 +1,6 @@
 """Plans which snapshots stay in the history of a damaged table, and how the others leave it.
 
-Owns: `plan_history`, `KEPT_TAG`. Must not know: data files.
-Source: format/snapshot §1, §3; H6, H7, H25; decision 63.
+Owns: `plan_history`, `KEPT_TAG`. Must not know: data files. Source: format/snapshot §1, §3; H6, H7, H25; decision 63.
 Invariants: the rule of the history decides between runs of snapshots; where it does not decide, nothing is done. A snapshot that
 can be read stays as a tag. A snapshot of a newer format is not damage.
 """
@@ -25,7 +24,6 @@ _PARTLY = 10
 
 
 def plan_history(draft: Draft) -> None:
-    """Decide which snapshots stay in the history, and plan how the others leave it."""
     survey, paths = draft.survey, draft.survey.timeline.paths
     if not survey.ids:
         return

@@ -3,8 +3,8 @@
 Owns: `plan_repair`, which step mends which damage, and the order of the steps. Must not know: how a step is carried out.
 Source: format/snapshot §1, §3; H6, H7, H11, H25; decision 63.
 Invariants: planning changes nothing, and works for a table that cannot be opened. Rows that are gone are named with their
-partition and their number; nothing is made up in their place. The rule of the history decides between runs of snapshots, and
-where it does not decide, nothing is done.
+partition and their number; nothing is made up in their place. Where the rule of the history does not decide between runs of
+snapshots, nothing is done.
 """
 
 from __future__ import annotations
@@ -26,15 +26,11 @@ from .survey import Survey, digest, is_newer, schema_in, snapshot_in
 
 
 def plan_repair(store: Store, branch: str = DEFAULT_BRANCH, data: Depth = False) -> RepairPlan:
-    """Check a table, and plan its repair. Changes nothing.
-
-    Args:
-        data: also open the data files, as `verify` does.
+    """Check a table, and plan its repair. With `data`, also open the data files, as `verify` does.
 
     Raises:
         TableNotFound: there is neither a schema nor a snapshot.
         Unsupported: the table uses a feature that is not supported, so it cannot be told what is damaged.
-        StoreUnavailable: the store did not answer.
     """
     findings = verify_store(store, branch=branch, snapshots="all", data=data)
     draft = Draft(Survey(Timeline(store, TablePaths(branch))), findings)
@@ -74,7 +70,6 @@ def _schemas(draft: Draft) -> None:
 
 
 def _schema_copies(draft: Draft, key: str, number: int) -> Iterable[bytes]:
-    """What other branches hold under the same id."""
     store, ending = draft.survey.timeline.store, f"{SCHEMA_DIR}/schema-{number}"
     listed = [info.key for info in store.list(f"{BRANCH_DIR}/")] + [TablePaths().schema(number)]
     for other in listed:
@@ -141,7 +136,6 @@ def _mend_hint(draft: Draft, key: str) -> None:
 
 
 def _why(draft: Draft, finding: Finding) -> str:
-    """Why nothing is done about a finding, and what a person can do."""
     if finding in draft.why_none:
         return draft.why_none[finding]
     if finding.severity == "warning":

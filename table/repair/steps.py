@@ -21,10 +21,7 @@ StepKind = Literal["restore", "reword", "retire", "cut", "untag", "hint", "drop"
 class Lost:
     """Files of one partition that a snapshot lists.
 
-    Attributes:
-        partition: the path of the partition, such as `month=1`; empty for a table without partitions.
-        rows: how many rows the files have, by their manifests.
-        files: their names.
+    `partition` is its path, such as `month=1`, empty for a table without partitions; `rows` are counted by the manifests.
     """
 
     partition: str
@@ -47,8 +44,7 @@ class Step:
             commit, `bring_back` files with one, or `rewrite` manifests.
         told: what it does, in one sentence.
         loses: what is given up; empty if nothing is.
-        creates: files that it creates, with their contents.
-        puts: files that it writes, with their contents.
+        creates, puts: files that it creates or writes, with their contents.
         deletes: files that it deletes or writes anew, in order, with the digest of what is there. They are copied to
             `lakelatch/repaired/` before.
         lost: the rows that a `drop` gives up, or that come back.
@@ -82,9 +78,7 @@ class Step:
 class Remedy:
     """What is done about one finding.
 
-    Attributes:
-        steps: positions in the plan's steps; none if nothing is done.
-        told: why nothing is done, and what a person can do; empty if something is.
+    `steps` are positions in the plan's steps. If there is none, `told` says why nothing is done, and what a person can do.
     """
 
     finding: Finding
@@ -99,10 +93,8 @@ class Remedy:
 class RepairPlan(ShownAsText):
     """What is wrong with a table, and what a repair does about it. Prints as text of a few lines.
 
-    Attributes:
-        steps: in the order in which they are carried out.
-        remedies: one for each finding.
-        newest_id: the newest snapshot file at the time of planning; 0 for none.
+    `steps` are in the order in which they are carried out; `newest_id` is the newest snapshot file at the time of planning,
+    0 for none.
     """
 
     steps: tuple[Step, ...]
@@ -118,11 +110,10 @@ class RepairPlan(ShownAsText):
         return "\n".join(lines) if lines else "nothing to repair"
 
     def allowed(self, accept_loss: bool) -> tuple[Step, ...]:
-        """The steps that are carried out."""
         return tuple(step for step in self.steps if accept_loss or not step.loses)
 
     def to_dict(self) -> dict[str, Any]:
-        """The plan with stable keys, ready for JSON."""
+        """With stable keys, ready for JSON."""
         return {
             "steps": [step.to_dict() for step in self.steps],
             "findings": [remedy.to_dict() for remedy in self.remedies],

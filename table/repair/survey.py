@@ -1,8 +1,7 @@
 """What is left of a damaged table: its roots, and which of them can be read whole.
 
-Owns: `Survey`. Must not know: what is done about damage.
-Source: format/snapshot §1; H6, H11, H25. Invariant: each list and each manifest is read once. A store that does not answer is an
-error, not damage.
+Owns: `Survey`. Must not know: what is done about damage. Source: format/snapshot §1; H6, H11, H25.
+Invariant: each list and each manifest is read once. A store that does not answer is an error, not damage.
 """
 
 from __future__ import annotations
@@ -44,7 +43,6 @@ class Survey:
 
     @cached_property
     def files(self) -> dict[int, bytes]:
-        """The contents of the snapshot files."""
         keys = [self.timeline.paths.snapshot(number) for number in self.ids]
         found = zip(self.ids, self.timeline.parallel(self.bytes_of, keys), strict=True)
         return {number: data for number, data in found if data is not None}
@@ -71,7 +69,6 @@ class Survey:
 
     @cached_property
     def schema(self) -> TableSchema | None:
-        """The newest schema that can be read."""
         for number in reversed(self.timeline.schema_ids()):
             key = self.timeline.paths.schema(number)
             data = self.bytes_of(key)
@@ -102,7 +99,6 @@ class Survey:
         return kept
 
     def is_whole(self, snapshot: Snapshot) -> bool:
-        """Whether all metadata that a snapshot names can be read."""
         return self.state(snapshot) is not None and self.index_is_whole(snapshot)
 
     def state(self, snapshot: Snapshot) -> list[ManifestEntry] | None:
@@ -163,7 +159,6 @@ class Survey:
         return True
 
     def bytes_of(self, key: str) -> bytes | None:
-        """A file's contents; None where it is missing."""
         try:
             return self.timeline.store.get(key)
         except ObjectNotFound:
@@ -177,7 +172,6 @@ def snapshot_in(data: bytes, key: str) -> Snapshot | None:
 
 
 def schema_in(data: bytes, key: str) -> TableSchema | None:
-    """The schema in a file's contents; None where they are damaged."""
     found: TableSchema | None = attempted(lambda: parse_schema(data, key))
     return found
 
@@ -193,11 +187,7 @@ def is_newer(data: bytes) -> bool:
 
 
 def attempted(read: Callable[[], Any]) -> Any:
-    """The result of reading something; None where it is damaged.
-
-    Raises:
-        Unsupported: it uses a feature that is not supported, so it need not be damaged.
-    """
+    """The result of reading something; None where it is damaged. `Unsupported` means that it need not be."""
     try:
         return read()
     except (StoreUnavailable, Unsupported):

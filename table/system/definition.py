@@ -32,11 +32,8 @@ TEXTS = ArrayType(string())
 class View:
     """The table that a system table describes.
 
-    Attributes:
-        timeline: of the table's branch.
-        snapshot: the snapshot that is read; None for a table without one.
-        schema: the newest schema, or that of the snapshot of `at`.
-        pinned: the snapshot was chosen with `at`.
+    `snapshot` is None for a table without one; `schema` is the newest, or that of the snapshot that was chosen with `at`
+    (`pinned`).
     """
 
     timeline: Timeline
@@ -46,11 +43,9 @@ class View:
 
     @property
     def root(self) -> str:
-        """The table's location, without a slash at its end."""
         return self.timeline.store.url.rstrip("/")
 
     def schema_of(self, schema_id: int) -> TableSchema:
-        """A schema of the table by its id."""
         return self.schema if schema_id == self.schema.id else self.timeline.schema(schema_id)
 
 
@@ -58,10 +53,8 @@ class View:
 class Wanted:
     """What is asked of a system table.
 
-    Attributes:
-        names: the columns that are needed, those of the predicate among them.
-        where: the bound predicate; None for all rows.
-        fields: the columns of the system table.
+    `names` are the columns that are needed, those of the bound predicate `where` among them; `fields` those of the system
+    table.
     """
 
     names: frozenset[str]
@@ -88,14 +81,6 @@ class Wanted:
 
 @dataclass(frozen=True)
 class SystemTable:
-    """One system table.
-
-    Attributes:
-        name: as in `table.system(name)`.
-        fields: its columns, which may depend on those of the table.
-        rows: reads its rows, as Arrow tables with at least the wanted columns.
-    """
-
     name: str
     fields: Callable[[TableSchema], tuple[Field, ...]]
     rows: Callable[[View, Wanted], Rows]
@@ -111,7 +96,7 @@ def columns(*pairs: tuple[str, str]) -> tuple[Field, ...]:
 def fixed(
     name: str, fields: tuple[Field, ...], rows: Callable[[View, Wanted], Iterable[Mapping[str, Any]]]
 ) -> SystemTable:
-    """A small system table: its rows are dicts."""
+    """A small system table, whose rows are dicts."""
 
     def tables(view: View, wanted: Wanted) -> Rows:
         yield table_of(fields, list(rows(view, wanted)))
@@ -120,7 +105,6 @@ def fixed(
 
 
 def table_of(fields: Sequence[Field], rows: Sequence[Mapping[str, Any]]) -> pa.Table:
-    """Rows as an Arrow table; a missing key is null."""
     schema = arrow_schema(fields)
     return pa.table([pa.array([row.get(f.name) for row in rows], f.type) for f in schema], schema=schema)
 
@@ -131,9 +115,8 @@ def with_rows(table: pa.Table, rows: int) -> pa.Table:
 
 
 def local_time(millis: int | None) -> int | None:
-    """A point in time as the wall clock of this machine shows it, in milliseconds, as Apache Paimon's tables do.
-
-    (The columns are TIMESTAMP without a zone; the environment variable TZ sets the zone.)
+    """A point in time as the wall clock of this machine (environment variable TZ) shows it, in milliseconds, as Apache
+    Paimon's tables do.
     """
     if millis is None:
         return None

@@ -87,8 +87,6 @@ def _files(view: View, wanted: Wanted) -> Rows:
 
 
 class _FileTexts:
-    """The columns of the table `files`."""
-
     def __init__(self, view: View) -> None:
         self._view, self._codec = view, codec_of(view.schema)
         self._made: dict[str, Callable[[FileColumns], pa.Array]] = {
@@ -136,7 +134,6 @@ class _FileTexts:
         return self._by_layout(files, lambda layout, places: layout.null_counts(counts.take(places), rows.take(places)))
 
     def _by_layout(self, files: FileColumns, make: Callable[[BoundsLayout, pa.Array], pa.Array]) -> pa.Array:
-        """Texts of files with the same columns of statistics, made together."""
         dense, written = files.column("value_stats_cols"), files.column("write_cols")
         lists = [
             np.asarray(pc.fill_null(pc.binary_join(names, "\0").dictionary_encode().indices, -1))
@@ -165,9 +162,7 @@ def by_partition(files: FileColumns, text: Callable[[bytes], str]) -> pa.Array:
 def paths_of(files: FileColumns, text: Callable[[bytes], str], folder: Callable[[str, int], str]) -> pa.Array:
     """The path of each file: its own if it is elsewhere, else its name below the folder of its partition and bucket.
 
-    Args:
-        text: the path of a partition.
-        folder: of a partition's path and a bucket, with a slash at its end.
+    `text` gives the path of a partition; `folder`, of such a path and a bucket, a folder with a slash at its end.
     """
     partitions = files.column("partition").dictionary_encode()
     paths = [text(data) for data in partitions.dictionary.to_pylist()]
@@ -182,7 +177,6 @@ def paths_of(files: FileColumns, text: Callable[[bytes], str], folder: Callable[
 
 
 def formats_of(names: pa.Array) -> pa.Array:
-    """The format of each file, by the end of its name."""
     endings = pc.extract_regex(names, r"(?P<end>(?:\.[A-Za-z0-9]{1,9})?\.[^.]*)$").field("end")
     encoded = pc.coalesce(endings, names).dictionary_encode()
     return pa.array([format_of(end) for end in encoded.dictionary.to_pylist()], pa.string()).take(encoded.indices)

@@ -46,11 +46,7 @@ def history_row(snapshot: Snapshot) -> dict[str, Any]:
 def files_table(
     schema: TableSchema, paths: TablePaths, files: Sequence[FileColumns], where: Predicate | None = None
 ) -> pa.Table:
-    """One row per data file.
-
-    Args:
-        where: chooses partitions; None for all.
-    """
+    """One row per data file of the partitions that `where` chooses."""
     import pyarrow as pa
 
     if where is not None:
@@ -115,9 +111,7 @@ class PartitionTotal:
     """What a partition holds.
 
     Attributes:
-        partition: its bytes, as in manifests.
-        path: its name, such as `month=1`.
-        rows, size, files: of its live files; the size in bytes.
+        partition: its bytes, as in manifests; `path` is its name, such as `month=1`.
         last_creation_ms: when its newest file was made, by the wall clock of its writer, as if that were UTC; None if unknown.
     """
 
@@ -152,7 +146,6 @@ def partition_totals(schema: TableSchema, entries: Sequence[ManifestEntry]) -> l
 
 
 def partitions_table(schema: TableSchema, entries: Sequence[ManifestEntry]) -> pa.Table:
-    """One row per partition, in the order of their paths."""
     import pyarrow as pa
 
     totals = partition_totals(schema, entries)

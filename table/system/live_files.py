@@ -32,7 +32,7 @@ from .definition import View, Wanted
 from .texts import partition_text
 
 CHUNK = 1 << 16
-"""The entries that become rows at once."""
+"""The most entries that become rows at once."""
 FIRST_CHUNK = 1 << 10
 HELD = 200_000
 """About how many entries of manifests without deletions are held at once."""
@@ -96,12 +96,10 @@ def entry_chunks(view: View, wanted: Wanted) -> Iterator[tuple[FileColumns, np.n
 
 
 def _manifests(view: View, wanted: Wanted) -> list[ManifestFile]:
-    """The manifests that can hold wanted files."""
     return [] if view.snapshot is None else _chosen(view.timeline.manifests(view.snapshot), view, wanted)
 
 
 def _parts(view: View, manifests: Sequence[ManifestFile]) -> Iterator[_Part]:
-    """The entries of manifests, of some manifests at a time."""
     group: list[ManifestFile] = []
     size = 0
     for manifest in manifests:
@@ -136,7 +134,7 @@ def _chosen(manifests: Sequence[ManifestFile], view: View, wanted: Wanted) -> li
 
 
 def _any(wanted: Wanted, column: str, low: int | None, high: int | None) -> bool:
-    """Can a wanted row have any number of a range? Long ranges are not tried."""
+    """Whether a wanted row can have any number of a range. Long ranges are not tried."""
     if low is None or high is None or high - low > 1000:
         return True
     return any(wanted.kept(**{column: range(low, high + 1)}))

@@ -33,11 +33,7 @@ MADE_BY_THE_READER = frozenset(t.name for t in history.TABLES)
 
 
 def system_table(name: str) -> SystemTable:
-    """A system table by its name, in any case.
-
-    Raises:
-        InvalidArgument: there is none with this name; lists similar ones.
-    """
+    """By its name, in any case. `InvalidArgument` if there is none; lists similar ones."""
     found = SYSTEM_TABLES.get(name.lower()) if isinstance(name, str) else None
     if found is None:
         raise InvalidArgument(f"there is no system table {name!r}", next_step=closest(str(name), list(SYSTEM_TABLES)))
@@ -45,7 +41,6 @@ def system_table(name: str) -> SystemTable:
 
 
 def system_fields(name: str, schema: TableSchema, columns: Sequence[str] | None = None) -> tuple[Field, ...]:
-    """The columns of a read of a system table; errors as for `read_system`."""
     return _chosen(system_table(name), schema, columns)
 
 
@@ -56,13 +51,7 @@ def read_system(
     where: Predicate | str | None = None,
     limit: int | None = None,
 ) -> pa.RecordBatchReader:
-    """The rows of a system table.
-
-    Args:
-        view: the table that is described.
-        columns: column names, in the order of the result; None for all.
-        where: keeps the rows for which it is true; may name other columns than `columns`.
-        limit: the largest number of rows.
+    """The rows of a system table. `where` may name other columns than `columns`.
 
     Raises:
         InvalidArgument: there is no such table or column, or the predicate or limit does not fit.
@@ -107,7 +96,7 @@ def _batches(
 
 
 def _spelled(leaf: Comparison, table: SystemTable, codec: PartitionCodec) -> Comparison:
-    """A test of column `partition` by names of partitions, with these in the table's own spelling."""
+    """A test of column `partition`, with the names of partitions in the table's own spelling."""
     if leaf.column != "partition" or leaf.op not in ("=", "!=", "in") or not codec.fields:
         return leaf
     return replace(leaf, literals=tuple(None if t is None else _own_spelling(t, table, codec) for t in leaf.literals))
@@ -116,8 +105,7 @@ def _spelled(leaf: Comparison, table: SystemTable, codec: PartitionCodec) -> Com
 def _own_spelling(text: str, table: SystemTable, codec: PartitionCodec) -> str:
     """The name of a partition as a table spells it: `{1, a}`, and in table `partitions` `month=1/c=a`.
 
-    Raises:
-        InvalidArgument: it is no name of a whole partition.
+    `InvalidArgument`: it is no name of a whole partition.
     """
     own = partition_spec if table.name == "partitions" else partition_text
     names = [f.name for f in codec.fields]

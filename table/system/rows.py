@@ -59,12 +59,7 @@ def _read_optimized(view: View, wanted: Wanted) -> Rows:
 
 
 def read_optimized_plan(view: View, where: Predicate | None, columns: Sequence[str] | None) -> ScanPlan:
-    """The plan of a read of `ro`, for whoever reads its splits.
-
-    Args:
-        where: a bound predicate; None for all rows.
-        columns: the columns of the result; None for all.
-    """
+    """The plan of a read of `ro`, for whoever reads its splits; `where` is bound."""
     if merge_rules(view.schema) is None:
         return plan_scan(view.timeline, view.snapshot, view.schema, where, columns)
     schema, snapshot, timeline = view.schema, view.snapshot, view.timeline

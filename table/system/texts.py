@@ -57,12 +57,8 @@ def partition_spec(codec: PartitionCodec, partition: bytes) -> str:
 
 
 def grouped_texts(size: int, labels: Sequence[Any], make: Callable[[Array], pa.Array]) -> pa.Array:
-    """Texts of rows that are made group by group.
-
-    Args:
-        size: the number of rows.
-        labels: arrays of integers; rows that are equal in all of them are a group.
-        make: the texts of the rows at some positions, which are all of one group.
+    """Texts of so many rows, made group by group. Rows that are equal in all `labels`, arrays of integers, are a group; `make`
+    gives the texts of the rows at some positions.
     """
     if not size:
         return pa.array([], pa.string())
@@ -100,8 +96,7 @@ class BoundsLayout:
     """How the statistics of some files are printed: which of their values belongs to which column of the table.
 
     Args:
-        table: the schema of the table.
-        written: the schema of the files.
+        written: the schema of the files, which may not be that of the table.
         columns: the columns that have statistics (`_VALUE_STATS_COLS`), or those that the files have; None for all.
         partial: the files have no other columns than these, so that no others are printed.
         arity: the number of values that the bounds have.
@@ -125,7 +120,6 @@ class BoundsLayout:
             self._parts.append((field.name, field, source, at))
 
     def bounds(self, rows: pa.Array) -> pa.Array:
-        """Bounds as `{a=1, b=null}`."""
         stored = StoredRows(rows, self._arity, "field _VALUE_STATS")
         texts = [(name, self._bound(stored, field, source, at, len(rows))) for name, field, source, at in self._parts]
         return _joined("{", [(f"{name}=", text) for name, text in texts], "}", len(rows))
@@ -189,7 +183,6 @@ def _element(lists: pa.Array, index: int) -> pa.Array:
 
 
 def _joined(begin: str, parts: Sequence[tuple[str, pa.Array]], end: str, size: int) -> pa.Array:
-    """`begin`, then each part after its label, with commas between, then `end`."""
     pieces: list[Any] = []
     for number, (label, texts) in enumerate(parts):
         pieces += [(", " if number else begin) + label, pc.fill_null(texts, "null")]

@@ -1,9 +1,9 @@
 """Check the contents of data files, their indexes and deletion vectors against their manifests.
 
 Owns: comparing row counts, null counts and bounds with footers. Must not know: rows (see `rows`), how files were found.
-Source: format/statistics §1; format/manifests §6; format/deletion-vectors §1; format/data-files §1. Invariants: Statistics may
-be wider than the data, never narrower. Where a footer has no value, nothing is compared. One damaged file does not end the
-check.
+Source: format/statistics §1; format/manifests §6; format/deletion-vectors §1; format/data-files §1. Invariants: Statistics
+may be wider than the data, never narrower. Where a footer has no value, nothing is compared. One damaged file does not end
+the check.
 """
 
 from __future__ import annotations
@@ -43,11 +43,8 @@ _SURELY_WHOLE = 32
 
 
 class DataCheck:
-    """Checks existing files.
-
-    Args:
-        schemas: every readable schema by id, since a file is described by the schema with which it was written.
-        deep: also read every row (see `rows`).
+    """Checks existing files. `schemas` are all readable ones, since a file is described by the schema with which it was
+    written. With `deep`, every row is read, too (see `rows`).
     """
 
     def __init__(
@@ -57,7 +54,6 @@ class DataCheck:
         self._rows = RowCheck(schemas[max(schemas)].options, findings) if deep and schemas else None
 
     def check(self, files: Sequence[Expected]) -> None:
-        """Check each file's footer and each deletion vector, several at a time."""
         rows = {f.entry.file.file_name: f.entry.file.row_count for f in files if f.entry is not None}
         self._timeline.parallel(self._check_data, [f for f in files if f.entry is not None])
         vectors = [f for f in files if f.index is not None and f.index.file.index_type == INDEX_TYPE]
@@ -191,13 +187,12 @@ class DataCheck:
 
 
 def _chunks(footer: Any, column: int) -> list[Any]:
-    """The statistics of a column for each row group that has rows; None if a row group has no statistics."""
+    """The statistics of a column for each row group that has rows; None for one without statistics."""
     groups = (footer.row_group(i) for i in range(footer.num_row_groups))
     return [group.column(column).statistics for group in groups if group.num_rows]
 
 
 def _indexed_type(schema: TableSchema, name: str) -> AtomicType | None:
-    """The type of the indexed values: those of a column, or the values of a MAP column."""
     column, key = split_name(name)
     data_type = schema.by_name[column].type if column in schema.by_name else None
     if key is not None:
@@ -206,7 +201,7 @@ def _indexed_type(schema: TableSchema, name: str) -> AtomicType | None:
 
 
 def _zeros(said: ColumnStats, low: Any, high: Any) -> bool:
-    """Compare zeros as equal, because footers have 0.0 for both zeros."""
+    """Zeros are equal, because footers have 0.0 for both."""
     return isinstance(low, float) and (
         (low == 0 == said.min and not high > (said.max or 0)) or (high == 0 == said.max and not low < (said.min or 0))
     )

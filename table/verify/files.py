@@ -26,12 +26,8 @@ from .finding import Findings
 class Expected:
     """A file that must exist.
 
-    Attributes:
-        key: relative to the table's root.
-        size: in bytes; None if it is not known.
-        named_by: the file that references it.
-        entry: the manifest entry of a data file.
-        index: the manifest entry of an index file.
+    `key` is relative to the table's root; `size` is None if it is not known; `entry` or `index` is the entry that describes
+    it.
     """
 
     key: str
@@ -44,8 +40,7 @@ class Expected:
 class FileCheck:
     """Collects the files that snapshots need, and checks that they exist.
 
-    Args:
-        schema: the newest readable schema, since partition columns and the locations of files do not change.
+    `schema` is the newest readable one, since partition columns and the locations of files do not change.
     """
 
     def __init__(self, timeline: Timeline, schema: TableSchema, findings: Findings) -> None:
@@ -65,11 +60,7 @@ class FileCheck:
         self._expected.update({extra: Expected(extra, None, where) for extra in keys[1:]})
 
     def expect_index(self, entry: IndexEntry, manifest: str, live: Iterable[ManifestEntry]) -> None:
-        """Expect an index file. Its deletion vectors must belong to live files.
-
-        Args:
-            live: the live data files of the snapshot.
-        """
+        """Expect an index file. Its deletion vectors must belong to the live data files of the snapshot."""
         where = f"manifest/{manifest}"
         key = self._findings.attempt(where, lambda: self._index_key(entry))
         if key is None:

@@ -48,12 +48,12 @@ class Finding(ShownAsText):
         return f"{self.severity}: {self.file}{field}: {self.message}"
 
     def to_dict(self) -> dict[str, Any]:
-        """The finding as a JSON-ready dict."""
+        """Ready for JSON."""
         return asdict(self)
 
 
 class Findings:
-    """Findings in the order of their discovery, without duplicates."""
+    """In the order of their discovery, without duplicates."""
 
     def __init__(self) -> None:
         self._found: dict[Finding, None] = {}
@@ -68,13 +68,9 @@ class Findings:
         self._found[Finding("warning", file, field, message)] = None
 
     def attempt(self, file: str, read: Callable[[], T], named_by: str = "") -> T | None:
-        """The result of `read()`, or None and a finding about `file` if it cannot be read.
+        """The result of `read()`, or None and a finding about `file`, which `named_by` references, if it cannot be read.
 
-        Args:
-            named_by: the file that references it, for the message.
-
-        Raises:
-            StoreUnavailable: the store did not answer.
+        `StoreUnavailable` is raised.
         """
         told = f"; {named_by} needs it" if named_by else ""
         try:
@@ -99,7 +95,6 @@ def _field_of(message: str) -> str:
 
 
 def _without_name(message: str, file: str) -> str:
-    """The message without the file's name at the start, which the finding already has."""
     for name in (file, file.rpartition("/")[2]):
         if message.startswith(name):
             return message[len(name) :].lstrip(": ") or message

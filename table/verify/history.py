@@ -22,13 +22,8 @@ from .finding import Finding, Findings
 
 @dataclass(frozen=True)
 class Roots:
-    """Every root that could be read.
-
-    Attributes:
-        schemas: by id.
-        snapshot_ids: the ids of all snapshot files, readable or not, ascending.
-        snapshots: by id.
-        tags: by name.
+    """Every root that could be read, by its id or name; `snapshot_ids` are those of all snapshot files, readable or not,
+    ascending.
     """
 
     schemas: dict[int, TableSchema]
@@ -38,7 +33,7 @@ class Roots:
 
 
 def read_roots(timeline: Timeline, findings: Findings) -> Roots:
-    """Read schemas, snapshots and tags. A file that cannot be read becomes a finding."""
+    """A file that cannot be read becomes a finding."""
     schemas = _read_schemas(timeline, findings)
     ids = timeline.checked_snapshot_ids()
     snapshots = read_snapshots(timeline, ids, findings)
@@ -70,7 +65,6 @@ def _read_schemas(timeline: Timeline, findings: Findings) -> dict[int, TableSche
 
 
 def read_snapshots(timeline: Timeline, ids: Sequence[int], findings: Findings) -> dict[int, Snapshot]:
-    """Those of these snapshots that can be read, by ascending id."""
     keys = {i: timeline.paths.snapshot(i) for i in ids}
 
     def read(snapshot_id: int) -> Snapshot | None:
@@ -104,7 +98,7 @@ def _read_tags(timeline: Timeline, findings: Findings) -> dict[str, Snapshot]:
 
 
 def _check_changelogs(timeline: Timeline, findings: Findings) -> None:
-    """Snapshots that outlive themselves as changelogs have their words."""
+    """Changelogs have the words of the snapshots that they were."""
     keys = [timeline.paths.changelog(number) for number in timeline.changelog_ids()]
 
     def read(key: str) -> Snapshot | None:
@@ -134,9 +128,7 @@ def _check_schema_ids(timeline: Timeline, roots: Roots, findings: Findings) -> N
 def check_lineage(timeline: Timeline, ids: Sequence[int], snapshots: dict[int, Snapshot], findings: Findings) -> None:
     """Check that the ids have no gap, and that every snapshot follows the one that it was built on (G1, G6, H6).
 
-    Args:
-        ids: the ids of all existing snapshot files, ascending.
-        snapshots: those that could be read, by id.
+    `ids` are those of all existing snapshot files, ascending; `snapshots` are those that could be read.
     """
     for gap in _gaps(ids):
         findings.error(timeline.paths.snapshot(gap), "", "is missing between older and newer snapshots")
@@ -164,7 +156,7 @@ def _check_base(key: str, snapshot: Snapshot, before: Snapshot | None, findings:
 
 
 def _check_replaced(key: str, snapshot: Snapshot, findings: Findings) -> None:
-    """A commit may have noticed that a snapshot that its process knew was renamed over, where no base tells it any more."""
+    """A snapshot that its process knew, and a commit found renamed over, where no base tells it any more."""
     for one in findings.attempt(key, lambda: replaced_before(snapshot)) or ():
         findings.error(
             key,
@@ -203,10 +195,8 @@ def _gaps(ids: Sequence[int]) -> list[int]:
 
 
 def lineage_findings(timeline: Timeline, newest: int | None = None) -> tuple[list[Snapshot], list[Finding]]:
-    """The snapshots that can be read, oldest first, and the findings about their ids, lineage and files.
-
-    Args:
-        newest: check only this many of the newest snapshots; None = all.
+    """The snapshots that can be read, oldest first, and the findings about their ids, lineage and files; of the `newest` only,
+    if given.
     """
     findings = Findings()
     ids = timeline.checked_snapshot_ids()

@@ -17,11 +17,7 @@ from .finding import Findings
 
 
 def check_identities(timeline: Timeline, chosen: Iterable[tuple[str, Snapshot]], findings: Findings) -> None:
-    """Check that every committed identity can be looked up (G3).
-
-    Args:
-        chosen: snapshots and tags, with the keys of their files.
-    """
+    """Check that every identity of the chosen snapshots and tags, given with the keys of their files, can be looked up (G3)."""
     checked: set[str] = set()
     for key, snapshot in chosen:
         memory = findings.attempt(key, partial(memory_of, snapshot))

@@ -27,9 +27,7 @@ def check_commits(
 
     Snapshots that have expired tell nothing. A rollback that deletes snapshots, as Apache Paimon's does, is reported as well.
 
-    Args:
-        ids: the ids of all existing snapshot files, ascending.
-        snapshots: those that could be read, by id.
+    `ids` are those of all existing snapshot files, ascending; `snapshots` are those that could be read.
     """
     lines = list(lines)
     if not lines or not ids:

@@ -48,23 +48,13 @@ _CHECKSUMS = {"orc": orc_reader.check_checksum, "avro": avro_reader.check_checks
 
 
 class RowCheck:
-    """Reads whole files.
-
-    Args:
-        options: the table's options, with which its files are read.
-        findings: receives the findings. Whatever makes a file unreadable is raised.
-    """
+    """Reads whole files. Whatever makes one unreadable is raised, and no finding."""
 
     def __init__(self, options: TableOptions, findings: Findings) -> None:
         self._options, self._findings = options, findings
 
     def check(self, store: Store, key: str, name: str, file: DataFile, schema: TableSchema) -> bool:
-        """Read the rows of a file. Returns True.
-
-        Args:
-            store, key: the file's store, and its key there.
-            name: the file's name in findings.
-            schema: the schema that it was written with.
+        """Read the rows of a file, which findings call `name`. Returns True. `schema` is that with which it was written.
 
         Raises:
             TableCorrupt: the file is missing or damaged, or has another number of rows than its manifest says.
@@ -177,7 +167,6 @@ def _lacking(there: Iterable[pa.Field], field: Field) -> Iterator[str]:
 
 
 def _rows_in(kind: pa.DataType, data_type: DataType) -> Iterator[Iterator[str]]:
-    """For each ROW in a type, the paths of the fields that a file's type lacks."""
     match data_type:
         case RowType(fields=fields) if pa.types.is_struct(kind):
             for field in fields:
@@ -199,7 +188,9 @@ def _is_outside(said: ColumnStats, seen: ColumnStats) -> bool:
 
 
 def _is_tight(said: ColumnStats, seen: ColumnStats) -> bool:
-    """Are the bounds those of the values? Texts may be cut off, and then the last character of the maximum is the next one."""
+    """Whether the bounds are those of the values. Texts may be cut off, and then the last character of the maximum is the next
+    one.
+    """
     if said.min is None or said.max is None:
         return True
     if seen.min is None or seen.max is None:
@@ -214,8 +205,6 @@ def _is_tight(said: ColumnStats, seen: ColumnStats) -> bool:
 
 
 class _Sums:
-    """The sums of columns, as ORC's writers compute them."""
-
     def __init__(self, fields: Iterable[Field]) -> None:
         self._fields = [f for f in fields if isinstance(f.type, AtomicType) and _is_summed(f.type)]
         self._totals: dict[str, int | Decimal] = {}
@@ -226,7 +215,7 @@ class _Sums:
             self._totals[field.name] = self._totals.get(field.name, 0) + total
 
     def of(self, name: str) -> int | Decimal | None:
-        """The sum of a column, or the number of bytes of its texts; None if it is not computed."""
+        """For texts, the number of their bytes; None if it is not computed."""
         return self._totals.get(name)
 
 

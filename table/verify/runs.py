@@ -1,7 +1,6 @@
 """Check the sorted runs of tables with a primary key.
 
 Owns: `check_runs`, `crowded_buckets`. Must not know: rows, how runs are compacted. Source: format/primary-keys §2, §7.
-
 Invariant: Only metadata is read.
 """
 
@@ -25,13 +24,7 @@ from .finding import Findings
 
 @dataclass(frozen=True)
 class CrowdedBucket:
-    """A bucket with more sorted runs than it should have.
-
-    Attributes:
-        folder: the bucket's folder, relative to the table's root.
-        runs: the number of its runs.
-        most: the number that it should have at most.
-    """
+    """A bucket, by its folder, with more sorted runs than the most that it should have."""
 
     folder: str
     runs: int
@@ -39,11 +32,7 @@ class CrowdedBucket:
 
 
 def check_runs(schema: TableSchema, entries: Iterable[tuple[ManifestEntry, str]], findings: Findings) -> None:
-    """Report files of one level above 0 that have keys in common: readers could return both rows of a key.
-
-    Args:
-        entries: the live files of a snapshot, each with the manifest that it comes from.
-    """
+    """Report files of one level above 0 that have keys in common: readers could return both rows of a key."""
     rules = merge_rules(schema)
     if rules is None or not _is_sorted(rules):
         return
@@ -68,11 +57,7 @@ def check_runs(schema: TableSchema, entries: Iterable[tuple[ManifestEntry, str]]
 
 
 def crowded_buckets(timeline: Timeline) -> list[CrowdedBucket]:
-    """The buckets of the newest snapshot that have more runs than option `num-sorted-run.stop-trigger` allows, most first.
-
-    Raises:
-        LakelatchError: the metadata cannot be read.
-    """
+    """The buckets of the newest snapshot that have more runs than option `num-sorted-run.stop-trigger` allows, most first."""
     snapshot, schema = timeline.latest(), timeline.latest_schema()
     if snapshot is None or not schema.primary_keys:
         return []

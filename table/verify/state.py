@@ -1,11 +1,12 @@
 """Check the state of a snapshot: its manifest lists, manifests, entries and counts.
 
-Owns: reading each manifest once, however many snapshots name it; computing the state; comparing counts.
-Must not know: whether data files exist (see `files`), how snapshots were chosen.
-Source: format/manifests §3, §4, §6, §7; format/commit §2.
-Invariants: Snapshots are checked in ascending order. If the base list names the manifests of the previous snapshot, that
-snapshot's state is used and only the delta is applied. Otherwise (after a manifest compaction) both states are compared, because
-a file that is missing from the new one is lost data (G1, G6).
+Owns: reading each manifest once, however many snapshots name it; computing the state; comparing counts. Must not know:
+whether data files exist (see `files`), how snapshots were chosen. Source: format/manifests §3, §4, §6, §7; format/commit
+§2.
+
+Invariants: Snapshots are checked in ascending order. If the base list names the manifests of the previous snapshot, that one's
+state is used and only the delta is applied. Otherwise (after a manifest compaction) both states are compared, because a file that
+is missing from the new one is lost data (G1, G6).
 """
 
 from __future__ import annotations
@@ -28,7 +29,6 @@ from .finding import Findings
 T = TypeVar("T")
 
 _TOLD = 5
-"""The number of files that one finding names."""
 
 
 @dataclass
@@ -49,12 +49,7 @@ class State:
 
 
 class StateCheck:
-    """Checks snapshots one after another.
-
-    Args:
-        schemas: every readable schema by id, with which entries are decoded.
-        findings: receives the findings.
-    """
+    """Checks snapshots one after another; entries are decoded with all readable `schemas`."""
 
     def __init__(self, timeline: Timeline, schemas: Mapping[int, TableSchema], findings: Findings) -> None:
         self._timeline, self._schemas, self._findings = timeline, schemas, findings
@@ -64,11 +59,7 @@ class StateCheck:
         self._previous: tuple[int, State] | None = None
 
     def state_of(self, key: str, snapshot: Snapshot) -> State:
-        """Read and check a snapshot's state.
-
-        Args:
-            key: the key of the snapshot's or tag's file.
-        """
+        """Read and check the state of a snapshot, or tag, whose file has this key."""
         base = self._list(snapshot.base_manifest_list, snapshot.base_manifest_list_size, "baseManifestList", key)
         delta = self._list(snapshot.delta_manifest_list, snapshot.delta_manifest_list_size, "deltaManifestList", key)
         self._load([*(base or ()), *(delta or ())], key)
@@ -102,7 +93,6 @@ class StateCheck:
         return added
 
     def index_entries_of(self, key: str, snapshot: Snapshot) -> list[IndexEntry]:
-        """Read and check a snapshot's index manifest."""
         name = snapshot.index_manifest
         if name is None:
             return []
@@ -196,7 +186,7 @@ class StateCheck:
             self._findings.error(_key(name), "_FILE_NAME", f"deletes {identity[3]}, which was never added")
 
     def _apply_delta(self, key: str, snapshot: Snapshot, state: State, delta: Sequence[ManifestFile] | None) -> None:
-        """Apply the delta to the state. All DELETEs are read before any ADD is checked, because their order has no meaning."""
+        """All DELETEs are read before any ADD is checked, because their order has no meaning."""
         if delta is None:
             state.whole = False
             return
@@ -225,7 +215,7 @@ class StateCheck:
             self._findings.error(key, "deltaRecordCount", message)
 
     def _compare(self, key: str, snapshot: Snapshot, previous: State, state: State) -> None:
-        """Check that a snapshot's base is exactly the state of the previous snapshot."""
+        """Check that a snapshot's base is exactly the state of the previous one."""
         lost = [i[3] for i in previous.live if i not in state.live]
         strange = [i[3] for i in state.live if i not in previous.live]
         for names, what in ((lost, "lacks"), (strange, "has, unlike the previous snapshot,")):
@@ -239,7 +229,8 @@ class StateCheck:
 
     def _check_manifest(self, manifest: ManifestFile, entries: Sequence[ManifestEntry]) -> None:
         """Check that a manifest's entry in its list covers its entries. If a range is too narrow, readers miss live files
-        (format/manifests §3)."""
+        (format/manifests §3).
+        """
         name, say = manifest.file_name, self._findings.error
         added = sum(e.kind == ADD for e in entries)
         for field_name, said, is_count in (
@@ -283,7 +274,6 @@ class StateCheck:
                 self._findings.error(key, "_PARTITION_STATS", message)
 
     def _check_entry(self, manifest: str, entry: ManifestEntry) -> None:
-        """Check an entry by itself."""
         file, key = entry.file, _key(manifest)
         for field_name, value in (("_ROW_COUNT", file.row_count), ("_FILE_SIZE", file.file_size)):
             if value < 0:
@@ -307,5 +297,5 @@ class StateCheck:
 
 
 def _key(name: str) -> str:
-    """The key of a file in `manifest/`, for findings. A name that would leave the folder is returned unchanged."""
+    """For findings: a name that would leave the folder is returned unchanged."""
     return name if "/" in name else f"manifest/{name}"

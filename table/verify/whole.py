@@ -1,9 +1,8 @@
 """Check a whole table: is its metadata consistent, and does every file exist that it names?
 
-Owns: `verify_store`, which chooses the snapshots and the order of the checks.
-Must not know: how findings are shown, how a damaged table is repaired. Source: format/commit §2; architecture §7.
-Invariants: The check only reads. It works for a table that cannot be opened. It does not stop at the first finding. A store that
-does not answer is an error, not a finding.
+Owns: `verify_store`, which chooses the snapshots and the order of the checks. Must not know: how findings are shown, how a
+damaged table is repaired. Source: format/commit §2; architecture §7. Invariants: The check only reads. It works for a table
+that cannot be opened, and does not stop at the first finding. A store that does not answer is an error, not a finding.
 """
 
 from __future__ import annotations
@@ -46,14 +45,8 @@ def verify_store(
 ) -> list[Finding]:
     """Check a table, which may be too damaged to be opened.
 
-    Args:
-        store: bound to the table's root.
-        branch: the branch whose history is checked.
-        snapshots, data: as for `Table.verify`.
-        journal: the lines of a journal, whose commits must be there.
-
-    Returns:
-        The findings, empty for a sound table. Severity "error" means that rows are lost, wrong or unreadable.
+    `snapshots` and `data` are as for `Table.verify`; the commits of the lines of `journal` must be there. Returns the
+    findings, empty for a sound table. Severity "error" means that rows are lost, wrong or unreadable.
 
     Raises:
         TableNotFound: there is neither a schema nor a snapshot.
@@ -73,7 +66,8 @@ def verify_store(
 
 
 def _overtaken(roots: Roots, earliest: object, ids: Sequence[object]) -> bool:
-    """Has an expiry begun to delete snapshots that were looked at? What they lack is no damage: what is left is looked at anew.
+    """Whether an expiry has begun to delete snapshots that were looked at. What they lack is no damage: what is left is looked
+    at anew.
 
     Their files go before they do, and EARLIEST is raised before anything goes.
     """
@@ -152,8 +146,10 @@ def _check_states(
 
 
 def _keeps_changelog(timeline: Timeline, roots: Roots, key: str, snapshot: Snapshot, findings: Findings) -> bool:
-    """Must a root's changelog be there? That of a tag goes with the snapshot (decision 54). The snapshot that a branch began with
-    may come from a tag, or from a snapshot that Apache Paimon has expired since: its changelog may be gone as a whole.
+    """Whether a root's changelog must be there. That of a tag goes with the snapshot (decision 54).
+
+    The snapshot that a branch began with may come from a tag, or from a snapshot that Apache Paimon has expired since: its
+    changelog may be gone as a whole.
     """
     if key.startswith(timeline.paths.tag_dir):
         return False
