@@ -80,7 +80,7 @@ ARGUMENTS = frozenset(field.name for field in fields(Asked)) - {"in_order", "que
 
 
 def check_arguments(given: Mapping[str, Any], what: str, own: Collection[str]) -> None:
-    """Refuse arguments of `what` that nobody knows, and `own` ones that it sets by itself, before rows come."""
+    """Refuse arguments of `what` that nobody knows, or that it sets by itself, before rows come."""
     for name in given:
         if name in own:
             raise InvalidArgument(f"{what} sets {name} itself", next_step="leave it out")

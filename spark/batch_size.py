@@ -63,7 +63,7 @@ _LIFTED = _Lifted()
 
 @contextmanager
 def large_batches(session: Any, schema: spark.StructType) -> Iterator[None]:
-    """Lift the byte limit for the jobs that the session runs in this context, if that is safe for columns of this schema."""
+    """Lift the byte limit for the jobs of the session in this context, if that is safe for columns of this schema."""
     wanted = _wanted(session, schema)
     if not wanted:
         yield

@@ -34,8 +34,8 @@ _OPTION = "option."
 def options_of_statement(given: Mapping[str, str]) -> dict[str, str] | None:
     """The user's options, from those that the source gets for `CREATE TABLE`; None outside of this statement.
 
-    Spark mixes OPTIONS, TBLPROPERTIES and properties of the catalog, and repeats those of OPTIONS with a prefix.
-    `InvalidArgument`: an option is a secret.
+    Spark mixes OPTIONS, TBLPROPERTIES and properties of the catalog, and repeats those of OPTIONS with a prefix. Secrets are
+    refused.
     """
     options = {str(key).lower(): str(value) for key, value in given.items()}
     if not all(key in options for key in _CATALOGS):
@@ -70,15 +70,12 @@ def options_of_mark(schema: spark.StructType) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class CatalogTable:
-    """A table of the catalog, with its location and its other OPTIONS."""
-
     url: str
     options: Mapping[str, str] = field(default_factory=dict)
 
     def lasting(self) -> dict[str, str]:
-        """The options of each read and write by this name.
-
-        `Unsupported`: one of them belongs to a single write, and a second write would count as a repetition of it.
+        """The options of each read and write. Those of a single write are refused: a second one would count as a repetition of
+        it.
         """
         for name in ONE_WRITE:
             if name in self.options:
@@ -90,10 +87,7 @@ class CatalogTable:
 
 
 def catalog_table(sql: Any, name: str) -> CatalogTable | None:
-    """What the catalog tells about a table, by its name as written in a statement; None if it is no table of the source.
-
-    `sql` is the session's own method. `InvalidArgument`: its location was changed after it was created.
-    """
+    """What the catalog tells about a table; None if it is no table of the source. `InvalidArgument`: its location was changed."""
     parts = [part.strip() for part in _parts(name)]
     inside = f" IN {'.'.join(f'`{p}`' for p in parts[:-1])}" if len(parts) > 1 else ""
     pattern = parts[-1].replace("\\", "\\\\").replace("'", "\\'")

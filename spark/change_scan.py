@@ -51,13 +51,8 @@ def changes(
     """The rows that came, went and changed after one snapshot, up to and with another, as a DataFrame.
 
     Args:
-        spark: the session, classic or Connect.
-        url: the URL of the table, which must mean the same on the driver and on the executors.
+        spark, url, where, storage_options, branch: as for `read`.
         start, end, columns, overwrites, mode: as for `Table.changes`.
-        where: only changes of rows for which this is true: an `ll.col(...)` predicate or its text. Text and dates without a zone
-            are times of `spark.sql.session.timeZone`.
-        storage_options: fsspec's options for the store. Keys given here are sent to the executors; prefer profiles (H19).
-        branch: the branch of the table whose changes are read.
 
     Returns a DataFrame with the columns of the rows, `_row_kind`, `_snapshot_id` and `_commit_time`. It always shows the same
     changes, in any order: sort by `_snapshot_id`. Errors are those of `Table.changes`.

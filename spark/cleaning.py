@@ -59,14 +59,7 @@ def clean(
 
     The driver lists the table's files. The executors read its manifests, which takes the most time, and delete.
 
-    Args:
-        spark: the session, classic or Connect.
-        url: the URL of the table, which must mean the same on the driver and on the executors.
-        older_than, external: as for `Table.clean`.
-        storage_options: fsspec's options for the store. Keys given here are sent to the executors; prefer profiles (H19).
-
-    Returns what was deleted, or with `dry_run` would be; it prints as one line. Errors are those of `Table.clean`. If
-    Spark's job fails otherwise, Spark's own error is raised; run it again.
+    `spark`, `url` and `storage_options` are as for `read`. If Spark's job fails, Spark's own error is raised; run it again.
 
     Example:
         ``print(lakelatch.spark.clean(spark, "s3://lake/flights"))``

@@ -44,7 +44,6 @@ def as_text(given: Any, what: str) -> str | None:
 
 
 def as_texts(given: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The values of columns, with those that are Columns as text."""
     return {
         name: column_text(value, f"the value of column '{name}'") if isinstance(value, Column) else value
         for name, value in given.items()
@@ -52,10 +51,9 @@ def as_texts(given: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def column_text(column: Column, what: str) -> str:
-    """A Column as SQL text.
+    """A Column, of a classic session or of Connect, as SQL text.
 
-    The Column is of a classic session or of Connect, and made with `F.col`, `F.lit`, `F.expr`, operators and functions.
-    `InvalidArgument`: it cannot be written as text; names the part, after `what` it is for.
+    It is made with `F.col`, `F.lit`, `F.expr`, operators and functions; all else is an `InvalidArgument`, which names the part.
     """
     held = vars(column)  # an attribute that a Column lacks is a field of its value
     if "_expr" in held:

@@ -37,9 +37,7 @@ _ALONE = (*_TEMPORAL, spark.VariantType, spark.ArrayType, spark.MapType, spark.S
 class Columns:
     """The columns of a frame, matched with those of a table.
 
-    Attributes:
-        names: the columns of the table that those of the frame are, in the frame's order.
-        casts: for each column the Spark type to cast it to, or None if it stays as it is.
+    `names` has the table's column for each of the frame; `casts` the Spark type to cast it to, if it must be.
     """
 
     names: tuple[str, ...]
@@ -64,9 +62,9 @@ class Columns:
     def clustered(self, frame: Any, table: TableSchema, filled: Collection[str]) -> Any:
         """The selected frame, with the rows of each partition together, so that few tasks write files of it.
 
-        With adaptive execution, Spark splits a partition that is much larger than the others, and writes small ones in one task.
-        Without it, Spark would start as many tasks as its shuffles have partitions. The partition columns in `filled` have one
-        value in the whole frame.
+        With adaptive execution, Spark splits a partition that is much larger than the others, and writes small ones in one
+        task. Without it, Spark would start as many tasks as its shuffles have partitions. Columns in `filled` have one
+        value.
         """
         places = {name: f"c{i}" for i, name in enumerate(self.names)}
         parts = [places[name] for name in table.partition_keys if name in places and name not in filled]
@@ -82,9 +80,8 @@ def match_columns(
 ) -> Columns:
     """Match the columns of a frame with those of a table, before any row is computed.
 
-    `filled` are columns that the frame may omit because their values come from elsewhere (those of `partition=`);
-    `row_kind` is the column that names the kind of each row, which the table may lack. `InvalidArgument`: the table lacks a
-    column, a required column is missing, or a type can never fit; names the column.
+    Those of `filled` may be missing. `InvalidArgument`: the table lacks a column (but `row_kind`), a required column is missing,
+    or a type can never fit; names the column.
     """
     names = [f.name for f in frame_schema.fields]
     if not names:
@@ -128,10 +125,7 @@ def _cast(source: spark.DataType, target: DataType, where: str) -> spark.DataTyp
 
 
 def _needs_spark(source: spark.DataType, target: DataType, where: str) -> bool:
-    """Whether Spark has to cast the column, because the result depends on the session's time zone or it holds only nulls.
-
-    `InvalidArgument`: no value of the source type can become one of the target.
-    """
+    """Whether Spark has to cast the column: the result depends on the session's zone, or there are only nulls."""
     match target:
         case AtomicType():
             return _atom_needs_spark(source, target, where)

@@ -48,15 +48,11 @@ def compact(
     """Rewrite small files of a table into large ones on Spark's executors; otherwise like `Table.compact`.
 
     Args:
-        spark: the session, classic or Connect.
-        url: the URL of the table, which must mean the same on the driver and on the executors.
+        spark, url, storage_options, branch: as for `read`.
         where: the partitions to compact, as a predicate on partition columns or its text, in which times without a zone are those
             of the session's zone.
         full, target_size, min_files, dry_run: as for `Table.compact`.
-        storage_options: fsspec's options for the store. Keys given here are sent to the executors; prefer profiles (H19).
-        branch: the branch of the table that is compacted.
 
-    Returns what was rewritten, or with `dry_run` what would be; it prints as one line. Errors are those of `Table.compact`.
     If Spark's job fails, Spark's own error is raised, with `left_files` as for `write`.
 
     Example:

@@ -27,8 +27,7 @@ def with_new_columns(
 ) -> Table:
     """The table, to which the frame's new columns are added as one schema change of their own.
 
-    `filled` are columns that the frame may omit because their values come from elsewhere; `tells_case` says whether the session
-    distinguishes the columns `a` and `A`. `InvalidArgument`: a column cannot be written or added; nothing was changed.
+    `InvalidArgument`: a column cannot be written or added; nothing was changed. The frame may omit those of `filled`.
     """
     for last in (False,) * (_TRIES - 1) + (True,):
         table = opened()
@@ -55,7 +54,6 @@ def _has_parts(field: spark.StructField) -> bool:
 
 
 def new_columns(frame: spark.StructType, names: Collection[str], *, tells_case: bool) -> spark.StructType:
-    """The columns of a frame that are not among the names."""
     folded = {name.lower(): name for name in names}
     new = [f for f in frame.fields if f.name not in names]
     for field in new:

@@ -50,10 +50,7 @@ _DETAIL = (
 
 @dataclass(frozen=True)
 class LakeTable:
-    """A table, as seen from a Spark session. Made by `forPath` and `forName`.
-
-    `table` is the table in Python, for everything that has no name here.
-    """
+    """A table, as seen from a Spark session. `table` is the one in Python, for everything that has no name here."""
 
     spark: Any
     table: Table
@@ -96,8 +93,8 @@ class LakeTable:
     def delete(self, condition: Condition = None, **about: Any) -> RowReceipt:
         """Delete the rows for which a condition is true, or all rows, in one commit.
 
-        `condition` is SQL text, or a Column. `about`: `commit_user`, `identifier`, `isolation` and `properties`, as for
-        `Table.delete`.
+        `condition` is SQL text, or a Column; `about` is as for `Table.delete`: `commit_user`, `identifier`, `isolation`,
+        `properties`.
         """
         zone, text = session_zone(self.spark), as_text(condition, "condition")
         return self._run(lambda schema: Edit.of(schema, text, None, self.name, zone), about)
@@ -110,8 +107,8 @@ class LakeTable:
     ) -> RowReceipt:
         """Give columns of the rows for which a condition is true, or of all rows, new values, in one commit.
 
-        `condition` and `about` are as for `delete`. `set` has, for each column, an SQL expression as text, a Column, or
-        `ll.lit(…)`.
+        `condition` and `about` are as for `delete`; `set` has an SQL expression as text, a Column, or `ll.lit(…)` for each
+        column.
         """
         if set is None and isinstance(condition, Mapping):
             condition, set = None, condition  # noqa: A001
@@ -123,11 +120,9 @@ class LakeTable:
     def merge(self, source: Any, condition: Condition, **about: Any) -> LakeMerge:
         """Begin a MERGE.
 
-        Args:
-            source: a DataFrame. It is materialised on the driver when the merge is executed, by one action.
-            condition: SQL text or a Column, in which `t`, `target` or the table's alias is the table, and any other name the
-                source.
-            about: as for `delete`.
+        `source` is a DataFrame, which is materialised on the driver by one action, when the merge is executed. In
+        `condition`, SQL text or a Column, `t`, `target` or the alias is the table, and any other name the source. `about`
+        is as for `delete`.
         """
         text = as_text(condition, "condition")
         if text is None:
@@ -250,9 +245,7 @@ class LakeMerge:
         return replace(self, evolves=True)
 
     def execute(self) -> RowReceipt:
-        """Carry it out, in one commit. A commit user and identifier that have landed before run nothing. Errors are as for
-        `Table.merge`.
-        """
+        """Carry it out, in one commit. An identity that has landed before runs nothing. Errors are as for `Table.merge`."""
         target, about = self.target, self.about
         user, identifier = about.get("commit_user"), about.get("identifier")
         if user is not None and identifier is not None:
@@ -278,8 +271,6 @@ class LakeMerge:
 
 @dataclass(frozen=True)
 class LakeOptimize:
-    """A rewrite of files that is being put together."""
-
     target: LakeTable
     condition: str | None = None
 
@@ -300,7 +291,6 @@ class LakeOptimize:
 
 
 def _aliases(condition: str, target: LakeTable) -> dict[str, str]:
-    """The names that a condition gives to the table and to the source."""
     own = {name for name in ("t", "target", target.name) if name is not None}
     columns = set(target.table.schema.names)
     first = [r.parts[0] for r in references_of(parse_expression(condition, "condition")) if len(r.parts) > 1]

@@ -79,8 +79,7 @@ def scan_files(
     a query runs; the second, if there is one, has the others. Dynamic pruning looks at the first part of a union alone. Of the
     others, Spark knows the columns that are null in all, and leaves them out of a join by such a column.
 
-    `root` is the URL by which Spark opens the table's root, without a slash at the end. The frames have the given columns,
-    and may have more, in another order. `options` for Spark's reader are credentials.
+    They have the given columns, and may have more, in another order. `root` has no slash at the end.
     """
     base, known, others = by_folders(splits, schema)
     # With an explicit schema, Spark does not open a file to infer one.
@@ -170,9 +169,8 @@ def _uri(url: str) -> str:
 
 
 def by_folders(splits: Iterable[Split], schema: TableSchema) -> tuple[str, list[Split], list[Split]]:
-    """Which splits lie in folders whose names say to Spark what the manifest says of their partitions.
-
-    Returns the folder of these partitions relative to the root, their splits, and all other splits.
+    """Splits in folders whose names say to Spark what the manifest says of their partitions, with their folder; and all
+    others.
     """
     if not schema.partition_keys or not all(map(_PLAIN_NAME.fullmatch, schema.partition_keys)):
         return "", [], list(splits)
@@ -196,10 +194,7 @@ def by_folders(splits: Iterable[Split], schema: TableSchema) -> tuple[str, list[
 
 
 def null_columns(splits: Iterable[Split], schema: TableSchema) -> list[str]:
-    """Partition columns without a value in any of the splits.
-
-    A literal in their place tells Spark before a query runs that no join or comparison finds a row there.
-    """
+    """Columns without a value in any split. A literal tells Spark before a query runs that no comparison finds a row there."""
     codec = codec_of(schema)
     values = [codec.decode(partition) for partition in {s.partition for s in splits}]
     return [f.name for i, f in enumerate(codec.fields) if all(row[i] is None for row in values)]

@@ -40,10 +40,9 @@ _TEXT = re.compile(r"lakelatch\.read/([0-9a-f]+)/([0-9a-f]+)/(\d+)/(newest|chose
 
 @dataclass(frozen=True)
 class Mark:
-    """Where rows of a frame come from.
+    """Where rows of a frame come from: a table (a digest of its identity, or of its place) at a snapshot, or 0.
 
-    `table` is a digest of the table's identity, or of its place where it has none; `snapshot` is 0 for a table without one;
-    `how` is the newest one, one that the caller chose, or unknown: Spark decides when it plans the query.
+    `how` is unknown where Spark decides when it plans the query.
     """
 
     table: str
@@ -61,7 +60,6 @@ def mark_of(table: Table, snapshot: Snapshot | None, how: How) -> Mark:
 
 
 def with_mark(schema: spark.StructType, mark: Mark | None) -> spark.StructType:
-    """The schema, with the mark in each column."""
     if mark is None:
         return schema
     said = {KEY: str(mark)}
@@ -71,11 +69,10 @@ def with_mark(schema: spark.StructType, mark: Mark | None) -> spark.StructType:
 
 
 def read_at(df: Any, table: Table, unplanned: int | None = None) -> int | None:
-    """The snapshot of the table that a frame was computed from, for an overwrite of the table with it; None if it has no such
-    rows.
+    """The snapshot of the table that a frame with rows of it was computed from, for an overwrite; `InvalidArgument` if it does
+    not say.
 
     `unplanned` is the newest snapshot, if Spark has not planned yet what the frame reads of tables of its catalog.
-    `InvalidArgument`: the frame does not say which one; the error says what to do.
     """
     return read_by(df.schema, table, PROCESS, _plan_of(df), unplanned)
 
@@ -83,9 +80,7 @@ def read_at(df: Any, table: Table, unplanned: int | None = None) -> int | None:
 def read_by(
     schema: spark.StructType, table: Table, process: str, plan: str = "", unplanned: int | None = None
 ) -> int | None:
-    """As `read_at`, by what the columns of a frame say, and what Spark tells of its plan. `process` is the one whose marks
-    count.
-    """
+    """As `read_at`, by what the columns of a frame and its plan say. `process` is the one whose marks count."""
     texts = [str(field.metadata.get(KEY, "")) for field in schema.fields]
     own = {
         mark

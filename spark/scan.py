@@ -80,8 +80,7 @@ def read(
     Args:
         spark: the session, classic or Connect.
         url: the URL of the table, which must mean the same on the driver and on the executors.
-        columns: the names of the columns, in the order wanted. None means all; [] gives the right number of rows without
-            columns.
+        columns: the names of the columns, in the order wanted. None means all; [] gives the right number of rows.
         where: an `ll.col(...)` predicate or its text. It prunes files and filters rows. Text and dates without a zone are
             times of `spark.sql.session.timeZone`, as in Spark's SQL.
         snapshot, tag, timestamp, watermark: at most one of them, as for `Table.at`; by default the latest snapshot at this
@@ -93,9 +92,7 @@ def read(
 
     Returns a DataFrame, which always shows the same snapshot. `spark.types` lists its types.
 
-    Raises:
-        TableNotFound, InvalidArgument, TableCorrupt: as for `Table.plan`.
-        Unsupported: The table uses a feature that is not supported, or has columns that this session cannot tell apart.
+    Errors are those of `Table.plan`. `Unsupported`: this session cannot tell columns apart.
 
     Example:
         ``lakelatch.spark.read(spark, "s3://lake/flights", columns=["carrier"], where="month = 1").show()``
@@ -175,7 +172,6 @@ class Scan:
     # ---------------------------------------------------------------------------------------------------- the legs
 
     def _legs(self) -> tuple[list[Split], Sequence[Split]]:
-        """The splits for Spark's own reader, and those for Arrow."""
         reason = self._no_native()
         if reason is not None:
             _LOG.info("%s is read by Arrow: %s", self.table.url, reason)
@@ -309,10 +305,8 @@ def native_root(store: Store) -> str:
 
 
 def packed(splits: Sequence[Split], tasks: int, most_bytes: int) -> list[list[Split]]:
-    """Group splits into a few large tasks, because starting a task costs more than opening a file (format/spark §3).
-
-    There are as many groups as `tasks` run at once, if there are enough splits. Only its last split may make a group larger
-    than `most_bytes`.
+    """Group splits into as few large tasks as run at once, because starting one costs more than opening a file (format/spark
+    §3).
     """
     if not splits:
         return []

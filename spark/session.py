@@ -74,7 +74,7 @@ def tells_case(session: Any) -> bool:
 def checked_url(session: Any, url: str) -> str:
     """A URL that means the same to lakelatch and to the session.
 
-    `InvalidArgument`: it is a path without a scheme, and the session's paths are on another file system than this machine's.
+    A path without a scheme is refused if the session's paths are on another file system than this machine's.
     """
     url = url_text(url)
     if scheme_of(url) == "file" and not url.startswith("file:"):
@@ -105,18 +105,15 @@ def start_of_paths(session: Any) -> str:
 class FileSystems:
     """Which schemes sessions can open, tested once for each session and scheme.
 
-    The test opens a URL that every client rejects without using the network; the error shows whether there is a client. (To look
-    for the class is not enough, because packages that Spark adds have their own class loader.)
+    The test opens a URL that every client rejects without using the network. (To look for the class is not enough, because
+    packages that Spark adds have their own class loader.)
     """
 
     def __init__(self) -> None:
         self._known: dict[tuple[str, str], Mapping[str, str] | None] = {}
 
     def opening(self, session: Any, scheme: str) -> Mapping[str, str] | None:
-        """The reader options needed besides credentials to open URLs of a scheme; None if this session cannot.
-
-        Then the first call logs a warning that names the missing setting.
-        """
+        """The reader options needed besides credentials to open URLs of a scheme; None, and a warning, if this session cannot."""
         if scheme == "file":
             return {}
         if scheme not in _FILE_SYSTEMS:

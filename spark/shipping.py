@@ -94,9 +94,8 @@ class _Call:
 
 
 def _sealed(function: Callable[..., Any], *arguments: Any) -> bytes:
-    """Bytes that `opener` turns into the result of the call. The function is one of an importable module.
-
-    What the caller allowed tables to use outside of their folders travels along.
+    """Bytes that `opener` turns into the result of the call, with what the caller allowed tables to use outside of their
+    folders.
     """
     call = _Call(_called, allowed_now(), function, arguments)
     return bytes(cloudpickle.dumps(call))  # type: ignore[no-untyped-call]
@@ -245,8 +244,7 @@ def worker_problem(text: str) -> Unsupported | None:
 def check_workers(session: Any) -> None:
     """Ask the workers of a cluster for their packages with one small job, once for each session.
 
-    Workers of a local session are on this machine, and their first task checks them. `Unsupported`: a worker lacks a package or
-    has another version; names its host and what to do.
+    Those of a local session are on this machine, and their first task checks them. `Unsupported` names a host and what to do.
     """
     master = setting(session, "spark.master", "local")
     key = str(getattr(session, "session_id", None) or id(session))

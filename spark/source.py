@@ -48,10 +48,11 @@ _TASKS = 4
 
 
 def register(session: Any) -> None:
-    """Register the data source `lakelatch` with this one session, classic or Connect.
+    """Register the data source `lakelatch` with this one session, classic or Connect. Relative paths begin at the current
+    folder.
 
     Filters and column choices of a query do not reach a source written in Python; its options `where` and `columns` do, and
-    `lakelatch.spark.read` needs none of them. A relative path means a folder below the current folder at the time of this call.
+    `lakelatch.spark.read` needs none of them.
 
     A frame or temporary view shows the snapshot that was the latest when it was first used. Spark keeps that, and `REFRESH TABLE`
     changes nothing: create the view again to see newer rows (docs/spark-by-habit.md). `VERSION AS OF` needs a catalog in the JVM,
@@ -79,11 +80,7 @@ def _folder_of(session: Any) -> str:
 
 
 class TableSource(DataSource):
-    """Reads and writes tables; `SourceOptions` describes the options.
-
-    `folder` is where relative paths begin, or the file system of all paths without a scheme; None refuses relative ones.
-    `process` is the user's, whose marks count.
-    """
+    """Relative paths begin at `folder`, which may be the file system of all paths without a scheme; None refuses them."""
 
     folder: str | None = None
     process: str = ""
@@ -154,11 +151,7 @@ class SplitPartition(InputPartition):
 
 
 class TableSourceReader(Carried, DataSourceReader):
-    """Reads one snapshot.
-
-    `table` is pinned by `at()` or at its latest snapshot; `schema` has the columns that Spark wants, by name: all of the table
-    unless the user gave a schema; `where` is the bound predicate of option `where`.
-    """
+    """Reads one snapshot of a table, pinned by `at()` or the latest; the columns are those that Spark wants, by name."""
 
     def __init__(self, table: Table, schema: spark.StructType, where: Predicate | None) -> None:
         self._store, self._schema = table.store, table.schema
@@ -199,9 +192,7 @@ class StepPartition(InputPartition):
 
 
 class ChangeSourceReader(Carried, DataSourceReader):
-    """Reads the changes that option `incremental-between` names. The columns that describe a change come after those of the
-    rows.
-    """
+    """Reads what option `incremental-between` names. The columns that describe a change come last."""
 
     def __init__(self, table: Table, schema: spark.StructType, where: Predicate | None, options: SourceOptions) -> None:
         names = [f.name for f in schema.fields]
@@ -236,8 +227,6 @@ class SystemPartition(InputPartition):
 
 
 class SystemSourceReader(Carried, DataSourceReader):
-    """Reads the system table that option `system` names."""
-
     def __init__(self, table: Table, schema: spark.StructType, options: SourceOptions) -> None:
         assert options.system is not None
         names = [f.name for f in schema.fields]

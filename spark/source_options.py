@@ -91,8 +91,7 @@ class SourceOptions:
     | `storage.<name>` | both | a storage option; a value that begins with a brace is JSON |
 
     Spark shows options in plans and in its UI, and hides values only by its own rule (`spark.redaction.regex`). So name a
-    profile here instead of a key (H19). `folder` is where a relative path begins; None refuses it. `InvalidArgument`: an
-    option is unknown, or its value is invalid.
+    profile here instead of a key (H19).
     """
 
     def __init__(self, options: Mapping[str, str], folder: str | None = None) -> None:
@@ -165,8 +164,7 @@ class SourceOptions:
     def asked(self, schema: TableSchema | None, overwrite: bool) -> Asked:
         """What is asked of a write. An overwrite without `partition` replaces what the session says.
 
-        `schema` is the table's; None if the write shall create it. `InvalidArgument`: an option goes with reading only, or not
-        with this mode.
+        Options that go with reading only, or not with this mode, are an `InvalidArgument`.
         """
         for name in READING_ROWS:
             if name in self._given:
@@ -233,7 +231,6 @@ class SourceOptions:
             return epoch_millis(text, f"option '{name}'", self.zone)
 
     def replaced(self, schema: TableSchema) -> dict[str, Any]:
-        """The values of option `partition`; {} without it."""
         with self._zone_told():
             return partition_in(self.zone, self.partition or {}, schema)
 

@@ -55,9 +55,8 @@ class TaskMessage(WriterCommitMessage):
 
 
 class TableSourceWriter(Carried, DataSourceArrowWriter):
-    """One write, created when the query is planned and then pickled. Columns are matched by name.
-
-    `overwrite` is False for mode `append`; `process` is the user's, whose marks in the columns count.
+    """One write, created when the query is planned and then pickled. `process` is the user's, whose marks in the columns
+    count.
     """
 
     def __init__(self, options: SourceOptions, schema: spark.StructType, overwrite: bool, process: str = "") -> None:
@@ -117,7 +116,7 @@ class TableSourceWriter(Carried, DataSourceArrowWriter):
     def _is_dynamic(self, messages: list[WriterCommitMessage | None]) -> bool:
         """Whether the overwrite replaces only the partitions that have rows, decided as by Spark's own file sources.
 
-        `InvalidArgument`: no task has told the session's mode, so a wrong guess could delete rows.
+        If no task has told the session's mode, a wrong guess could delete rows: `InvalidArgument`.
         """
         if self._asked.mode == "overwrite-partitions" or self._asked.partition is not None:
             return self._asked.mode == "overwrite-partitions"
@@ -155,10 +154,7 @@ class TableSourceWriter(Carried, DataSourceArrowWriter):
 def checked_write(
     options: SourceOptions, schema: spark.StructType, overwrite: bool
 ) -> tuple[Table, Columns, dict[str, Any], Asked]:
-    """The table of a write, its columns as the rows have them, the values of columns that the rows omit, and what is asked.
-
-    `InvalidArgument`: the options or the columns do not fit. Nothing was written.
-    """
+    """The table of a write, its columns as the rows have them, the values of those that are omitted, and what is asked."""
     table = options.table()
     asked = options.asked(table.schema, overwrite)
     check_written_by_spark(table.schema, shuffles=False)

@@ -25,8 +25,6 @@ _QUERY = ("SELECT", "WITH", "VALUES", "TABLE", "FROM", "MAP", "REDUCE", "(")
 
 @dataclass(frozen=True)
 class Token:
-    """A word, name in backticks, text or symbol, and where it lies in the statement."""
-
     kind: str
     raw: str
     start: int
@@ -50,12 +48,7 @@ class Token:
 
 @dataclass(frozen=True)
 class CreateTable:
-    """`CREATE TABLE name [(columns)] USING format …`.
-
-    `name` is as written, with its quotes; `columns` is the text of the column list, None if there is none; `options` and
-    `properties` are those of OPTIONS and TBLPROPERTIES; `from_query` says whether rows are to be written, too (`AS SELECT
-    …`).
-    """
+    """`name` and `columns` are as written; `from_query` says whether rows are to be written, too (`AS SELECT …`)."""
 
     name: str
     using: str
@@ -72,11 +65,7 @@ class CreateTable:
 
 @dataclass(frozen=True)
 class Insert:
-    """`INSERT INTO name …` or `INSERT OVERWRITE name …`.
-
-    `partition` has the values of PARTITION (…), as texts, None for NULL; `unvalued` are its columns without one; `columns`
-    is the column list, None if there is none.
-    """
+    """`partition` has the values of PARTITION (…), as texts, None for NULL; `unvalued` are its columns without one."""
 
     name: str
     overwrite: bool

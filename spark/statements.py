@@ -201,9 +201,7 @@ def _check_columns(wanted: CreateTable, schema: Any, fields: Sequence[Field]) ->
 
 
 def _storable(rows: Any, target: spark.StructType, by_name: bool) -> Any:
-    """The rows with decimals cast for columns of floating point (1.5 in SQL is a decimal), and by position the fields of
-    structs under their names in the table. Both keep every value.
-    """
+    """Decimals are cast for columns of floating point, and structs get the table's names by position. Both keep every value."""
     wanted = {f.name: f.dataType for f in target.fields}
     casts = {}
     for f in rows.schema.fields:

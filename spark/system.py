@@ -36,11 +36,7 @@ from .types import arrow_field_for_spark, batch_for_spark, spark_schema
 
 @dataclass(frozen=True)
 class SystemTask:
-    """Reads one system table into batches of the types that Spark expects. It can be pickled to another machine.
-
-    `made` are the rows as an Arrow stream, if the user's process has made them already; `has_time`: the session has the type
-    TIME.
-    """
+    """Reads one system table for Spark, here or on another machine; `made` are rows that this process has made already."""
 
     store: Store
     branch: str
@@ -100,9 +96,7 @@ def system_task(
     zone: tzinfo | None,
     has_time: bool = False,
 ) -> SystemTask:
-    """The task that reads a system table as of now; as for `Table.system`. `zone` is that of text and dates without one in
-    `where`.
-    """
+    """As `Table.system`, as of now. `zone` is that of text and dates without one in `where`."""
     view = table.system_view()
     fields = system_fields(name, view.schema)
     bound = condition_of(where, fields, zone)
@@ -121,7 +115,6 @@ def system_frame(
     where: Predicate | str | None,
     zone: tzinfo | None,
 ) -> Any:
-    """A system table as a DataFrame (see `lakelatch.spark.read`)."""
     has_time = has_time_type(spark)
     task = system_task(table, name, columns, where, zone, has_time).before_it_is_sent()
     frame = spark.createDataFrame([(0, pickle.dumps(None))], SPLIT_SCHEMA).coalesce(1)

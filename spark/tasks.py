@@ -94,9 +94,8 @@ class WriteTask:
             yield pa.record_batch({"message": pa.array([pickle.dumps(m) for m in messages], pa.binary())})
 
     def write(self, batches: Iterable[Any]) -> list[CommitMessage]:
-        """Write all rows.
-
-        `LakelatchError`: a value does not fit, or the store fails. This attempt's files are deleted, or the message names them.
+        """`LakelatchError`: a value does not fit, or the store fails. This attempt's files are deleted, or the message names
+        them.
         """
         writer = self._writer()
         try:
@@ -188,10 +187,7 @@ class ChangeTask:
 
 @dataclass(frozen=True)
 class BucketTask:
-    """Computes the fixed bucket of each row, so that Spark can bring the rows of a bucket together.
-
-    `names` are the columns of the bucket key that the fields of the incoming structs hold, by position.
-    """
+    """Computes the fixed bucket of each row, so that Spark can bring the rows of a bucket together. `names` are by position."""
 
     schema: TableSchema
     names: tuple[str, ...]
@@ -241,10 +237,7 @@ class ReadTask:
     has_time: bool = False
 
     def check(self, splits: Sequence[Split]) -> ReadTask:
-        """Reject on the driver what the executors could not read.
-
-        `Unsupported`: the type of a column was changed, and there is no cast between the two types.
-        """
+        """Reject on the driver what the executors could not read (`Unsupported`)."""
         self.reader.batches(
             self.store, splits
         )  # plans each schema, and opens no file before the first batch is requested

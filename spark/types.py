@@ -70,7 +70,7 @@ SPARK_TIME_DIGITS = 6
 
 
 def to_spark(data_type: DataType, *, has_time: bool = False) -> spark.DataType:
-    """The Spark type of a column, in a session that has the type TIME or not.
+    """The Spark type of a column.
 
     >>> to_spark(decimal(10, 2)), to_spark(AtomicType("TIME", precision=3)).simpleString()
     (DecimalType(10,2), 'int')
@@ -114,9 +114,8 @@ _FROM_PLAIN: dict[type[spark.DataType], str] = {
 
 
 def from_spark_schema(schema: spark.StructType) -> tuple[Field, ...]:
-    """Columns for a Spark schema, with new field ids. All are nullable, as in tables that Spark creates.
-
-    `InvalidArgument`: the format has no equivalent of a column's type; names the column.
+    """Columns for a Spark schema, with new field ids, all nullable. `InvalidArgument`: the format lacks a type; names the
+    column.
 
     >>> [f.type.root for f in from_spark_schema(spark.StructType().add("a", "integer").add("b", "timestamp"))]
     ['INT', 'TIMESTAMP_LTZ']

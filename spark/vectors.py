@@ -72,19 +72,14 @@ def has_only_deleted_rows(split: Split) -> bool:
 
 @dataclass(frozen=True)
 class MarkedScan:
-    """Files with deleted rows that Spark scans together.
-
-    The splits have one file each, all of different sizes. The bitmaps have a bit for each row, which is set for a deleted one.
-    """
+    """Files of different sizes, one for each split, that Spark scans together; bits of their bitmaps are set for deleted rows."""
 
     splits: list[Split]
     bitmaps: list[Any]
 
     def live_rows(self, session: Any, frame: Any, table: str) -> Any:
-        """The rows that are not deleted.
-
-        `frame` is the scan of these files by Spark's own reader, with the column `ROW_INDEX`, which the result has not; `table`
-        is the URL, for errors.
+        """Of a scan of these files by Spark's own reader, with the column `ROW_INDEX`, the rows that are not deleted, without
+        it.
         """
         sizes = np.array([split.files[0].file_size for split in self.splits])
         slots = slots_for(sizes)
@@ -116,9 +111,7 @@ class MarkedScan:
 
 
 def marked_scans(store: Store, splits: Sequence[Split]) -> list[MarkedScan]:
-    """The scans of files with deleted rows; files without any other rows are in none. `TableCorrupt`: a vector is missing or
-    damaged.
-    """
+    """Files without any other rows are in none. `TableCorrupt`: a vector is missing or damaged."""
     files = file_by_file(splits)
     vectors = in_order((partial(_vector, store, split) for split in files), min(READ_THREADS, len(files)))
     seen: Counter[int] = Counter()

@@ -42,12 +42,10 @@ def use(
 
     Args:
         spark: the session, classic or Connect; only this object knows the views.
-        url: the catalog, which must mean the same on the driver and on the executors.
+        url, storage_options: the catalog, as for `read`.
         database: only the tables of this one.
-        storage_options: fsspec's options for the store. Keys given here are sent to the executors; prefer profiles (H19).
 
-    Returns the names of the views, ascending. `InvalidArgument`: two tables would have the same name, or the session has a table
-    or view of that name.
+    Returns their names, ascending. `InvalidArgument`: two views would have one name, or the session has a table or view of it.
 
     Example:
         ``lakelatch.spark.use(spark, "s3://lake"); spark.sql("SELECT count(*) FROM air_flights")``
@@ -116,7 +114,6 @@ class WithViews(Statements):
             self._views.update({view: View(lake, table, storage_options) for view, table in names.items()})
 
     def look(self, text: str) -> None:
-        """Make the views that a text mentions."""
         with self._lock:
             for word in dict.fromkeys(found.lower() for found in _WORD.findall(text)):
                 if word in self._views:

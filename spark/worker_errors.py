@@ -42,8 +42,7 @@ def one_sentence() -> Iterator[None]:
 def let_through_by_pickle() -> Iterator[None]:
     """Let a `LakelatchError` that is raised while Spark pickles something arrive under its own name.
 
-    Spark's pickler replaces every error but those of pickle by a `PicklingError` that says that an object could not be
-    serialized. So the error becomes one of them, too.
+    Spark's pickler replaces every error but those of pickle by a `PicklingError`. So it becomes one of them, too.
     """
     try:
         yield

@@ -113,8 +113,8 @@ def write(
             count as appended in the meantime. By default it is the one at which `lakelatch.spark.read`, or a view of
             `lakelatch.spark.use`, has read the table for this frame; for a frame of other rows, the newest at the start of
             this call (H13).
-        properties: properties to store in the snapshot.
-        storage_options: fsspec's options for the store. Keys given here are sent to the executors; prefer profiles (H19).
+        properties: stored in the snapshot.
+        storage_options: as for `read`.
         partition_by, primary_key, options: how to create the table if it does not exist. Without any of them, the table
             must exist.
         allow_unknown: accept options that neither lakelatch nor Apache Paimon knows, when the table is created.
@@ -129,8 +129,6 @@ def write(
         branch: the branch of the table that gets the rows. It must exist.
         group: with `auto`, an append that loses a race asks the next winner to carry it, as with the table's option
             `commit.group`; with `off`, it goes alone. None: what the option says.
-
-    Returns the receipt.
 
     Raises:
         TableNotFound: The table does not exist, and no argument says how to create it.
@@ -193,7 +191,6 @@ def _compact(table: Table, messages: Sequence[CommitMessage], session: Any) -> N
 
 
 def _fill(tx: Transaction, table: Table, df: Any, asked: Asked) -> list[CommitMessage]:
-    """Run the job, and add its files to the transaction."""
     schema, mode = table.schema, asked.mode
     spec = _replaced_spec(schema, df, asked)
     columns = match_columns(df.schema, schema, tuple(spec or ()), asked.row_kind)

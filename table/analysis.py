@@ -54,9 +54,7 @@ def analyzed(
     columns: Sequence[str] | None,
     progress: Callable[[int, int], object] | None = None,
 ) -> TableStatistics:
-    """The statistics of a snapshot; arguments as for `Table.analyze`. `InvalidArgument`: there is no such column, or its type
-    cannot be analyzed.
-    """
+    """As `Table.analyze`. `InvalidArgument`: there is no such column, or its type cannot be analyzed."""
     fields = _chosen(schema, columns)
     plan = plan_scan(timeline, snapshot, schema, None, [f.name for f in fields])
     counters = [_Column(f) for f in fields]

@@ -33,10 +33,10 @@ MAXWELL_MARKS = ("bootstrap-start", "bootstrap-complete")
 def captured(
     data: Any, keys: Sequence[str], sequence: Sequence[str], kind: str | None, shape: Shape
 ) -> tuple[Any, str | None]:
-    """Rows for `upsert`, and the name of the column with their kinds; None if all are inserts.
+    """Rows for `upsert`, and the name of the column with their kinds; None if all are inserts. Arguments as for
+    `Table.apply_changes`.
 
-    `keys` is the table's primary key; the other arguments are as for `Table.apply_changes`. `InvalidArgument`: a row cannot
-    be understood; names the column and the value.
+    `InvalidArgument`: a row cannot be understood; names the column and the value.
     """
     batches = batches_of(data)
     first = next(batches, None)
@@ -56,7 +56,6 @@ def captured(
 
 
 def shape_of(schema: pa.Schema, shape: str, kind: str | None) -> str:
-    """As `looks_like`, for a schema."""
     types = {field.name: field.type for field in schema}
     structs = {name: pa.types.is_struct(kind) or pa.types.is_null(kind) for name, kind in types.items()}
     return looks_like(schema.names, structs, shape, kind)
@@ -223,7 +222,6 @@ def _place(i: int) -> str:
 
 
 def _with_sequence(rows: pa.RecordBatch, batch: pa.RecordBatch, sequence: Sequence[str], at: Any) -> pa.RecordBatch:
-    """The rows with what orders them, taken from the changes."""
     for i, name in enumerate(sequence):
         rows = rows.append_column(_place(i), _ordering(rows, batch, name, at))
     return rows

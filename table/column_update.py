@@ -55,9 +55,7 @@ class _Run:
 def updated_columns(
     store: Store, timeline: Timeline, schema: TableSchema, snapshot: Snapshot | None, data: Any
 ) -> list[CommitMessage]:
-    """Write files with new values for some columns of a snapshot's rows. They are not committed yet.
-
-    `data` has the column `_ROW_ID` and the columns to change, in any form that `batches_of` takes.
+    """Write files with new values for some columns of a snapshot's rows: `_ROW_ID`, and the columns to change.
 
     Raises:
         Unsupported: the table has no data evolution, or a column cannot be updated; names the option or the column.
@@ -129,8 +127,6 @@ def _runs(timeline: Timeline, schema: TableSchema, snapshot: Snapshot | None) ->
 
 
 class _Updates:
-    """Writes the files of one update; `written` has the keys of those that are in the store."""
-
     def __init__(self, store: Store, timeline: Timeline, schema: TableSchema, fields: tuple[Field, ...]) -> None:
         self._store, self._timeline, self._schema = store, timeline, schema
         self._names = [f.name for f in fields]
@@ -161,9 +157,7 @@ class _Updates:
             yield self._written(run, self._whole(run, ids[first:last] - run.start, values, order[first:last]))
 
     def _whole(self, run: _Run, places: Array, values: pa.RecordBatch, order: Array) -> Iterator[pa.RecordBatch]:
-        """The columns of all rows of a run; `places` are the positions in it of the new values, `order` their places among all
-        new values.
-        """
+        """All rows of a run; `places` are the positions in it of the new values, `order` their places among all new values."""
         schema = arrow_schema(self._settings.fields)
         new = taken(values.select(self._names), order, schema)
         if len(places) == run.rows:

@@ -83,7 +83,6 @@ def create_table(
     """Create a table.
 
     Args:
-        url: the table's location: a path, `file://`, `s3://`, …
         schema: an Arrow schema or what has one, a pandas or polars frame, whose rows are not written, a dict of names and types,
             text such as `id BIGINT NOT NULL, day DATE`, or `Schema` for types that Arrow lacks.
         like: instead of `schema`, a table, or its URL: the new one gets its columns, keys, options and comment, unless others are
@@ -226,10 +225,8 @@ def drop_table(
 
     Returns what was, or with `dry_run` would be, deleted. It prints as one line.
 
-    Raises:
-        TableNotFound: there is no table at the URL, and nothing is left of one.
-        InvalidArgument: another table lies in a folder of this one.
-        StoreUnavailable: the store failed midway; run it again.
+    `TableNotFound`: there is none, and nothing is left of one. `InvalidArgument`: another table lies in a folder of this
+    one. After `StoreUnavailable`, run it again.
 
     >>> import pyarrow as pa, lakelatch as ll
     >>> receipt = ll.create_table("memory://drop-doctest/t", pa.schema([("v", pa.int64())])).append(pa.table({"v": [1]}))
@@ -250,13 +247,8 @@ def drop_table(
 def rename_table(url: str, new_url: str, *, storage_options: Mapping[str, Any] | None = None) -> Table:
     """Rename a table in one atomic step. Returns the table at its new place.
 
-    Jobs that write to the table under its old name get an error that says so.
-
-    Raises:
-        TableNotFound: there is no table at the URL.
-        TableExists: something is at the new URL.
-        Unsupported: the store cannot rename a folder in one step, as no object store can; nothing was changed. Says what to
-            do.
+    Jobs that write to the table under its old name get an error that says so. `TableExists`: something is at the new URL.
+    `Unsupported`: the store cannot rename a folder in one step, as no object store can; nothing was changed.
 
     >>> import pyarrow as pa, lakelatch as ll
     >>> table = ll.create_table("memory://rename-doctest/t", pa.schema([("v", pa.int64())]))

@@ -1,7 +1,7 @@
 """A table's rows as an Arrow dataset, for tools that push their columns and filters down.
 
-Owns: `TableDataset`. Must not know: how a scan is planned, how files are read.
-Sources: architecture §5; format/statistics §3.
+Owns: `TableDataset`. Must not know: how a scan is planned, how files are read. Sources: architecture §5; format/statistics
+§3.
 
 Invariants: A dataset shows one snapshot, also to a query that scans it several times (G4). Nothing is read before a scan is
 asked for. The tool's filter is always evaluated by Arrow on the rows that are left.
@@ -55,7 +55,6 @@ class TableDataset(ds.Dataset):  # type: ignore[misc]
 
     @property
     def schema(self) -> pa.Schema:
-        """The columns."""
         return arrow_schema_of(self._table_schema, None)
 
     @property
@@ -78,9 +77,6 @@ class TableDataset(ds.Dataset):  # type: ignore[misc]
             filter: a `pyarrow.compute.Expression`.
             options: Arrow's other options. `batch_size`, `use_threads` and `memory_pool` apply to what Arrow does with the rows;
                 those of single files are ignored.
-
-        Raises:
-            InvalidArgument: an unknown column.
         """
         needed = self._needed(columns, filter)
         rows = self._rows(self._planned(self._predicate(filter), needed), needed)
@@ -178,8 +174,6 @@ class TableDataset(ds.Dataset):  # type: ignore[misc]
 
 
 class _PlainScan:
-    """The rows of a dataset as they are; the methods of `pyarrow.dataset.Scanner`."""
-
     def __init__(self, reader: pa.RecordBatchReader, batch_size: int | None) -> None:
         self._reader, self._batch_size = reader, batch_size
 

@@ -35,11 +35,9 @@ from .writing.placement import NO_TOTAL_BUCKETS
 
 @dataclass
 class _Moved:
-    """The files that rows of one bucket become: those of the rows that stay, and those of the rows that move.
+    """The files that rows of one bucket become; `kept` have no key to move.
 
-    Attributes:
-        kept: files that have no key to move.
-        uploads: new files that travel with the commit, by bucket: a later move finds them beside their files.
+    Those in `uploads` travel with the commit: a later move finds them beside their files.
     """
 
     kept: list[DataFile] = field(default_factory=list)
@@ -50,9 +48,7 @@ class _Moved:
 def with_moved_keys(
     timeline: Timeline, schema: TableSchema, messages: Sequence[CommitMessage], moves: Sequence[MovedKeys]
 ) -> list[CommitMessage]:
-    """The messages of a job, in which files with keys that move are replaced by new ones, in the store or travelling with
-    them.
-    """
+    """The messages of a job, in which new files replace those with keys that move."""
     return _Mover(timeline, schema).messages(messages, moves)
 
 

@@ -35,10 +35,8 @@ if TYPE_CHECKING:
 class OpenTable:
     """The state that every method of a table works on.
 
-    Args:
-        schema: the newest schema, or the one of the snapshot that is read.
-        pinned: the one snapshot that this table shows; None = always the latest.
-        first_schema: the bytes of schema 0, by which commits recognise the table (see `Timeline`).
+    It has the newest schema, or that of the snapshot to which it is pinned, and the bytes of schema 0, by which commits
+    recognise the table (see `Timeline`).
     """
 
     def __init__(
@@ -163,9 +161,7 @@ class OpenTable:
         in_order: bool = False,
         query: str = "",
     ) -> Transaction:
-        """A transaction with the schema that this table shows. With `newest_schema` it gives up if there is a newer one;
-        `in_order` and `query` are as of a `CommitRequest`.
-        """
+        """With the schema that this table shows; `newest_schema`: give up if there is a newer one."""
         from .writing.transaction import Transaction
 
         return Transaction(
@@ -212,7 +208,6 @@ class OpenTable:
             raise InvalidArgument(f"{self!r} is read only", next_step="open the table without at()")
 
     def _show(self, schema: TableSchema) -> None:
-        """Use another schema from now on, for reading and for the location of new files."""
         from ..coordinator.history.timeline import Timeline
 
         self._schema = schema

@@ -27,9 +27,7 @@ _IN_A_CATALOG = re.compile(r"([^/]+)\.db/([^/]+)$")
 
 
 def service_of(schema: TableSchema) -> str:
-    """From the table's options. `InvalidArgument`: it is not set, is no URL of HTTP, or has a user's name in it, which no
-    request would send.
-    """
+    """`InvalidArgument`: the option is not set, is no URL of HTTP, or names a user, which no request would send."""
     key = opt.PARTITION_MARK_DONE_URL.key
     url = schema.options.get(opt.PARTITION_MARK_DONE_URL).strip()
     if not _HTTP.fullmatch(url):
@@ -58,9 +56,7 @@ def _shown(url: str) -> str:
 def report_partition(store: Store, schema: TableSchema, path: str) -> None:
     """Report one partition, such as `dt=2026-01-01/hour=9`, and wait for the answer.
 
-    Raises:
-        InvalidArgument: the caller did not allow the service for this table. Nothing was sent.
-        StoreUnavailable: the service cannot be reached, or did not answer `SUCCESS`. The partition may be reported again.
+    `InvalidArgument`: the caller did not allow the service for this table. After `StoreUnavailable` it may be reported again.
     """
     url, location = service_of(schema), location_of(store)
     check_allowed(fixed_url(store), re.split("[?#]", url)[0], f"option '{opt.PARTITION_MARK_DONE_URL.key}'")

@@ -37,8 +37,6 @@ def drops_after_commits(schema: TableSchema) -> bool:
 
 @dataclass(frozen=True)
 class PartitionTurn:
-    """The turn of one branch of one table in this process."""
-
     url: str
     branch: str
     around: Surroundings = field(default=MACHINE, repr=False)

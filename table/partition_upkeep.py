@@ -40,11 +40,7 @@ _NEEDS = {
 
 @dataclass(frozen=True)
 class ExpiredPartition:
-    """A partition that is too old.
-
-    time: the time that its values stand for, or at which its newest file was made: ISO text without a zone.
-    size: in bytes.
-    """
+    """`time` is that of its values, or at which its newest file was made: ISO text without a zone; `size` is in bytes."""
 
     partition: str
     time: str
@@ -55,12 +51,10 @@ class ExpiredPartition:
 
 @dataclass(frozen=True)
 class PartitionExpiry(ShownAsText):
-    """The partitions that an expiry drops. Prints as one line.
+    """The partitions that an expiry drops, in order. Prints as one line.
 
     Attributes:
-        partitions: in the order in which they are dropped.
         before: those whose time is before this one expire: ISO text without a zone.
-        strategy: `values-time` or `update-time`.
         left: how many more are too old, but beyond option `partition.expiration-max-num`.
         timeless: how many have values that stand for no time; these never expire by `values-time`.
         receipts: one for each commit; empty for a plan.
@@ -104,10 +98,7 @@ def plan_partition_expiry(
 ) -> PartitionExpiry:
     """The partitions that are too old. Pure.
 
-    Args:
-        now_ms: milliseconds since 1970.
-        zone: of the clock on the wall that partitions' values and files' times follow; None: this machine's.
-        older_than_ms, strategy, max_partitions: instead of the options.
+    Arguments replace the options; without a zone, the times of partitions and files are those of this machine's.
 
     Raises:
         InvalidArgument: the table has no partitions, or neither the argument nor the option says how old they may become.
@@ -154,14 +145,13 @@ def _sorted_by(value: Any, column: Any) -> str:
 
 
 def times_of(schema: TableSchema) -> PartitionTimes:
-    """What the options say about the time of a partition."""
     options = schema.options
     pattern, formatter = options.get(opt.PARTITION_TIMESTAMP_PATTERN), options.get(opt.PARTITION_TIMESTAMP_FORMATTER)
     return PartitionTimes(schema.partition_fields, pattern, formatter)
 
 
 def wall_ms(now_ms: int, zone: tzinfo | None) -> int:
-    """What a clock on the wall shows, in milliseconds since 1970 as if it were UTC. `zone` None: this machine's.
+    """What a clock on the wall shows, in milliseconds since 1970 as if it were UTC; by default this machine's.
 
     >>> wall_ms(0, timezone.utc)
     0
@@ -187,8 +177,6 @@ def wall_text(ms: int | None) -> str:
 
 @dataclass(frozen=True)
 class MarkedPartitions(ShownAsText):
-    """The partitions that were marked as done, by their names, and by which actions."""
-
     partitions: tuple[str, ...]
     actions: tuple[str, ...]
 
@@ -201,12 +189,7 @@ class MarkedPartitions(ShownAsText):
 
 
 def actions_of(schema: TableSchema) -> tuple[str, ...]:
-    """The actions that option `partition.mark-done-action` names.
-
-    Raises:
-        Unsupported: one of them needs something that lakelatch does not have; names it.
-        InvalidArgument: the service of action `http-report` is not named.
-    """
+    """`Unsupported`: one needs something that lakelatch lacks; `InvalidArgument`: the service of `http-report` is not named."""
     key = opt.PARTITION_MARK_DONE_ACTION.key
     actions = tuple(
         filter(None, (part.strip() for part in schema.options.get(opt.PARTITION_MARK_DONE_ACTION).split(",")))
@@ -224,10 +207,7 @@ def actions_of(schema: TableSchema) -> tuple[str, ...]:
 def named_partitions(
     schema: TableSchema, totals: Sequence[PartitionTotal], partitions: Sequence[Mapping[str, Any] | str]
 ) -> list[str]:
-    """The paths of partitions that a user names: of a full name that one, of a partial name all that exist.
-
-    `InvalidArgument`: a name does not fit the table, or a partial one fits no partition.
-    """
+    """The paths of partitions: of a full name that one, of a partial name all that exist; if none does, `InvalidArgument`."""
     codec = codec_of(schema)
     found: dict[str, None] = {}
     for spec in map(codec.parse_spec, listed(partitions, "partitions", "a list of partitions")):
@@ -248,9 +228,8 @@ def named_partitions(
 def idle_partitions(
     schema: TableSchema, store: Store, totals: Sequence[PartitionTotal], now_ms: int, idle_ms: int, zone: tzinfo | None
 ) -> list[str]:
-    """The paths of partitions that got no file for some time and are not marked since.
-
-    With option `partition.time-interval` a partition is not idle before the interval that it stands for is over.
+    """The paths of partitions that got no file for some time and are not marked since; not before option
+    `partition.time-interval`.
     """
     now, interval = wall_ms(now_ms, zone), schema.options.get(opt.PARTITION_TIME_INTERVAL)
     times, codec, found = times_of(schema), codec_of(schema), []

@@ -59,8 +59,6 @@ class IndexRewrite(ShownAsText):
 
     Attributes:
         plan: the files that get another index, or lose one that the options do not name any more.
-        receipts: one per commit; none if nothing was done.
-        files: how many files got it.
         unchanged: how many files were described as they would be, so that they were left alone.
         given_up: groups that other commits changed first. Run it again for the files that are left of them.
     """
@@ -99,13 +97,9 @@ class IndexRewrite(ShownAsText):
 def plan_indexes(
     timeline: Timeline, schema: TableSchema, where: Predicate | str | None = None, full: bool = False
 ) -> CompactionPlan:
-    """Find the files whose indexes are not those that the options name, in the partitions that `where` chooses.
+    """Find the files whose indexes are not those that the options name; with `full`, all, as settings may have changed.
 
-    With `full`, also those that have these indexes already, perhaps with other settings.
-
-    Raises:
-        Unsupported: the table has data evolution.
-        InvalidArgument: the predicate chooses rows, or an option names no such column.
+    `Unsupported`: the table has data evolution. `InvalidArgument`: the predicate chooses rows, or an option names no such column.
     """
     if schema.options.get(opt.DATA_EVOLUTION):
         raise Unsupported(
@@ -135,8 +129,6 @@ def plan_indexes(
 
 
 def _due(bucket: Split, maker: IndexMaker, timeline: Timeline, full: bool) -> list[int]:
-    """The files that need another index, as indices of a split."""
-
     def is_due(i: int) -> bool:
         wanted = frozenset((spec.name, spec.kind) for spec in maker.specs(bucket.files[i]))
         return (full and bool(wanted)) or wanted != _existing(timeline.store, bucket.files[i], bucket.keys[i])
@@ -196,7 +188,7 @@ def rewrite_indexes(
 
 
 class IndexMaker:
-    """Makes the indexes of existing files, from their rows as they are stored. The options of the newest schema name them."""
+    """Makes the indexes of existing files, from their rows as they are stored."""
 
     def __init__(self, timeline: Timeline, schema: TableSchema) -> None:
         self._timeline, self._schema = timeline, schema

@@ -122,8 +122,7 @@ class Table(
     def files(self, partition: Mapping[str, Any] | str | None = None) -> pa.Table:
         """One row per live data file: partition, bucket, path, rows, bytes, level, schema, sequence numbers.
 
-        `partition` keeps the files of some partitions: `{"month": 1}` or `"month=1"`, with some or all partition columns.
-        `InvalidArgument`: a column is no partition column, or a value does not fit.
+        Only those of some partitions, given by all or some columns: `{"month": 1}` or `"month=1"`.
         """
         from . import system
         from .compaction.plan import of_partitions
@@ -197,8 +196,7 @@ class Table(
     def plan(self, where: Where = None, columns: Sequence[str] | None = None) -> ScanPlan:
         """The plan of a read: its splits, how many files were considered, and how many were pruned and why. Can be printed.
 
-        Like every read, it is made with the newest schema, whoever changed it last. `where` is a predicate made with
-        `ll.col(...)`, or its text; `columns` are those that are read, None for all.
+        Like every read, it is made with the newest schema, whoever changed it last.
         """
         return self._planned(where, columns)[0]
 
@@ -315,8 +313,7 @@ class Table(
 
         Returns a reader of record batches, in the order of the snapshots. Rows are read with this table's newest schema.
 
-        Raises:
-            InvalidArgument: there is no such range, or part of it has expired; the error says what exists.
+        `InvalidArgument`: there is no such range, or part of it has expired; the error says what exists.
         """
         from .changelog.key_changes import check_mode
         from .changelog.reading import read_changes
@@ -362,8 +359,8 @@ class Table(
     def to_dataset(self) -> TableDataset:
         """The rows of the newest snapshot, or of the one chosen with `at`, as a `pyarrow.dataset.Dataset`.
 
-        Tools that can read a dataset push their columns and filters down, so that only the files and columns of a query are
-        read: `duckdb.sql("FROM dataset WHERE …")`, `polars.scan_pyarrow_dataset(dataset)`, `dataset.scanner(…)`.
+        Tools push their columns and filters down, so that only the files and columns of a query are read:
+        `duckdb.sql("FROM dataset WHERE …")`, `polars.scan_pyarrow_dataset(dataset)`, `dataset.scanner(…)`.
         """
         from .dataset import TableDataset
 

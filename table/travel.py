@@ -49,14 +49,12 @@ def snapshot_at(
 
     Args:
         snapshot: an id. Where it has expired, a tag of it will do.
-        tag: a tag's name. A tag remains after its snapshot has expired.
-        timestamp: a time as for `epoch_millis`. Chooses the newest snapshot that is not later; where all of these have expired,
-            the newest tag that is not later.
-        watermark: such a time, too. Chooses the oldest snapshot whose watermark is not earlier; where snapshots have expired that
-            may have been older, the oldest such tag.
-    Raises:
-        InvalidArgument: there is no such snapshot; the error lists what exists.
-        TableCorrupt: the snapshot should exist, but is missing or damaged.
+        timestamp: as for `epoch_millis`. Chooses the newest snapshot that is not later; where all of these have expired, the
+            newest tag that is not later.
+        watermark: such a time. Chooses the oldest snapshot whose watermark is not earlier; where snapshots have expired that may
+            have been older, the oldest such tag.
+
+    `InvalidArgument` lists what exists. `TableCorrupt`: the snapshot should exist, but is missing or damaged.
     """
     if [snapshot, tag, timestamp, watermark].count(None) != 3:
         raise InvalidArgument("give exactly one of snapshot, tag, timestamp and watermark")
@@ -70,11 +68,9 @@ def snapshot_at(
 
 
 def commit_at(timeline: Timeline, committer: Committer, commit: int | tuple[str, int | None] | Receipt) -> Commit:
-    """Find one commit, also where it is one of several in its snapshot.
+    """Find one commit, by the id of its snapshot, its identity or its receipt. `InvalidArgument` lists what exists.
 
-    It is given by the id of its snapshot, its identity (commit user, identifier), or its receipt. The memory of identities
-    knows the snapshot of the last commit of each user; for others all snapshots are read. `InvalidArgument`: there is no
-    such commit, or the snapshot has several; the error lists what exists.
+    The memory of identities knows the snapshot of the last commit of each user; for others all snapshots are read.
     """
     if isinstance(commit, Receipt):
         found = commits_named([timeline.find(commit.snapshot_id)], commit.commit_user, commit.identifier)
@@ -111,16 +107,13 @@ def _commit_of(timeline: Timeline, committer: Committer, commit_user: str, ident
 
 
 def schema_at(timeline: Timeline, snapshot: Snapshot, latest: TableSchema) -> TableSchema:
-    """The schema with which a snapshot is read: the snapshot's columns, with the table's current options (those of `latest`)."""
+    """The columns of the snapshot with the table's current options (those of `latest`)."""
     written = timeline.schema(snapshot.schema_id, timeline.file_of(snapshot))
     return replace(written, option_texts=latest.option_texts)
 
 
 def epoch_millis(moment: Any, name: str = "timestamp", zone: tzinfo | None = None) -> int:
-    """A time as milliseconds since 1970, rounded down: from ISO text with a zone, a datetime with a zone, or such
-    milliseconds.
-
-    `zone` is that of text and dates that have none; None refuses them (`InvalidArgument`).
+    """A time with a zone as milliseconds since 1970, rounded down. Without one it is of `zone`; else `InvalidArgument`.
 
     >>> epoch_millis("1970-01-01T01:00+01:00"), epoch_millis(5), epoch_millis(datetime(1970, 1, 1, 0, 0, 1, tzinfo=timezone.utc))
     (0, 5, 1000)
@@ -132,9 +125,7 @@ def epoch_millis(moment: Any, name: str = "timestamp", zone: tzinfo | None = Non
 
 
 def older_than_millis(limit: Any, now_ms: int, name: str = "older_than") -> int:
-    """The moment before which something is old, as milliseconds since 1970.
-
-    `limit` is how long ago, as a duration such as `7 d`, or a moment (see `epoch_millis`); all else is an `InvalidArgument`.
+    """The moment in milliseconds since 1970 before which something is old: `7 d` ago, or as for `epoch_millis`.
 
     >>> older_than_millis("1 d", 86_400_005), older_than_millis("1970-01-01 00:00:01Z", 86_400_005)
     (5, 1000)
@@ -196,8 +187,7 @@ def tag_names(timeline: Timeline) -> list[str]:
 def _by_time(timeline: Timeline, millis: int) -> Snapshot:
     """The snapshot of the largest id whose time is not after `millis`.
 
-    Times need not increase strictly, so the search looks on from the candidate through the next snapshots, until their times are
-    later by more than the clocks can differ.
+    Times need not increase strictly: the search goes on until they are later by more than clocks can differ.
     """
     ids = timeline.history_ids()
     seen: dict[int, Snapshot | None] = {}
@@ -239,10 +229,7 @@ def _newest_tag(timeline: Timeline, wanted: Callable[[Snapshot], bool]) -> Snaps
 
 
 def _by_watermark(timeline: Timeline, millis: int) -> Snapshot:
-    """The snapshot of the smallest id whose watermark is not before `millis`.
-
-    Watermarks never go back, so a binary search finds it; the first snapshots of a table may have none.
-    """
+    """As `_by_time`. Watermarks never go back, so a binary search finds it; the first snapshots of a table may have none."""
     from ..coordinator.tags.creation import list_tags
 
     ids = timeline.history_ids()

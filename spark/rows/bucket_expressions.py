@@ -42,9 +42,7 @@ _EACH_BYTE = bytearray(range(256))
 
 
 def with_bucket(frame: Any, table: TableSchema, places: Mapping[str, str]) -> Any:
-    """The frame with the column `BUCKET`, an INT, for a table with fixed buckets. `places` has the frame's name of each of the
-    table's columns.
-    """
+    """The frame with the column `BUCKET`, an INT. `places` has the frame's name of each of the table's columns."""
     fields = [table.by_name[name] for name in table.bucket_keys]
     types = {f.name: f.dataType for f in frame.schema.fields}
     if not fields or table.bucket == 1:

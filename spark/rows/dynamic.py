@@ -22,10 +22,10 @@ from ...table.writing.dynamic_buckets import DynamicBuckets
 
 @dataclass(frozen=True)
 class DynamicPlan:
-    """What the tasks of a job need in order to choose dynamic buckets. It is sent to them.
+    """What is sent to the tasks of a job. Keys are placed by the index of `snapshot`; so many assigners divide new keys among
+    them.
 
-    `snapshot` is the one by whose index keys are placed; `assigners` says how many divide the new keys among them; if
-    `replaces`, the rows replace those of their partitions, whose index begins again.
+    If `replaces`, the rows replace those of their partitions, whose index begins again.
     """
 
     paths: TablePaths
@@ -37,8 +37,8 @@ class DynamicPlan:
     def of(
         schema: TableSchema, paths: TablePaths, base: Snapshot | None, tasks: int, replaces: bool
     ) -> DynamicPlan | None:
-        """The plan of a job; None if the table's buckets are not dynamic. `tasks` is the number of assigners, unless option
-        `dynamic-bucket.initial-buckets` gives it.
+        """None if the buckets are not dynamic. `tasks` is the number of assigners, unless `dynamic-bucket.initial-buckets`
+        gives it.
         """
         if bucket_mode(schema) is not BucketMode.DYNAMIC:
             return None

@@ -23,10 +23,9 @@ ROWS_OF_A_TASK = 1 << CLOCK_BITS
 
 @dataclass(frozen=True)
 class Numbering:
-    """The numbers of one job. It is sent to its tasks.
+    """What is sent to the tasks of a job: when it began, and the largest number in the table then, or -1.
 
-    `largest` is the largest number in the table when the job began, -1 for none; if `shared`, tasks may write to the same
-    buckets.
+    If `shared`, tasks may write to the same buckets.
     """
 
     beginning: Beginning

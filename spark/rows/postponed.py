@@ -22,10 +22,9 @@ from ...table.writing.postponed import PostponedBuckets, SettledBuckets
 
 @dataclass(frozen=True)
 class PostponedPlan:
-    """What the tasks of a job need in order to place rows. It is sent to them.
+    """What is sent to the tasks of a job: the number of real buckets of each partition that has some, and that of the others.
 
-    `counts` has the number of real buckets of each partition that has some, None if all rows are set aside; `default` is
-    that of other partitions.
+    `counts` is None if all rows are set aside.
     """
 
     counts: Mapping[bytes, int] | None

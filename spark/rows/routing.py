@@ -26,9 +26,7 @@ _TASK, _ORDER = "task", "position"
 
 
 def check_written_by_spark(table: TableSchema, *, shuffles: bool) -> None:
-    """Refuse tables that no job of Spark can write yet; errors as for `check_writable`. The data source cannot bring rows
-    together (`shuffles`).
-    """
+    """As `check_writable`. The data source cannot bring rows together (`shuffles`)."""
     if table.primary_keys:
         check_buckets(table.bucket, table.primary_keys, table.partition_keys, shuffles=shuffles)
     check_writable(table, keyed=True)
@@ -37,10 +35,7 @@ def check_written_by_spark(table: TableSchema, *, shuffles: bool) -> None:
 def check_buckets(
     number: int, keys: Collection[str], partition_keys: Collection[str], *, shuffles: bool = True
 ) -> None:
-    """Refuse buckets of a table with a primary key that tasks cannot choose without asking each other.
-
-    `Unsupported`: a key may be in another partition, or the buckets are dynamic and nothing brings rows together.
-    """
+    """Refuse (`Unsupported`) buckets of a table with a primary key that tasks cannot choose without asking each other."""
     if number != NO_TOTAL_BUCKETS:
         return
     outside = ", ".join(name for name in partition_keys if name not in keys)
@@ -61,10 +56,7 @@ def check_buckets(
 
 
 def routed(frame: Any, table: TableSchema, places: Mapping[str, str]) -> Any:
-    """The frame, repartitioned by a table's partitions and fixed buckets; `places` is as for `with_bucket`.
-
-    If the table has a primary key, the rows of a task are sorted by partition, bucket and key.
-    """
+    """By partitions and fixed buckets; with a primary key, the rows of a task are sorted by partition, bucket and key."""
     parts = [places[name] for name in table.partition_keys if name in places]
     if not table.primary_keys and not any(name in places for name in table.bucket_keys):
         return frame  # all rows have the same key, and so there is only one bucket

@@ -53,8 +53,7 @@ def apply_changes(
             ``lakelatch.spark.sink(url, checkpoint=…, changes={"sequence": …})``, which sets them.
         storage_options, how: as for `write`.
 
-    Returns the receipt. Errors are those of `Table.apply_changes`, for the columns before a job runs, for a row by Spark's
-    own error.
+    Errors are those of `Table.apply_changes`, for the columns before a job runs, for a row by Spark's own error.
 
     Example:
         ``lakelatch.spark.apply_changes(events, "s3://lake/customers", keys=["id"], sequence="source.lsn")``

@@ -82,7 +82,6 @@ class StreamOptions:
         )
 
     def check_none(self, what: str) -> None:
-        """Refuse the options of a stream for something else."""
         if self.given:
             raise InvalidArgument(f"option '{self.given[0]}' goes with readStream only, not with {what}")
 

@@ -186,11 +186,7 @@ class StreamPartition(InputPartition):
 
 @dataclass(frozen=True)
 class StreamTask:
-    """Reads changes into the rows of a stream.
-
-    With `row_kinds`, the columns that describe a change stay. Without them, only rows that came are shown, and rows that went are
-    an error, unless `ignores_deletes`.
-    """
+    """Without `row_kinds`, only rows that came are shown, and rows that went are an error, unless `ignores_deletes`."""
 
     task: ChangeTask
     row_kinds: bool

@@ -59,9 +59,7 @@ class BatchMessage(WriterCommitMessage):
 
 
 class StreamSourceWriter(Carried, DataSourceStreamArrowWriter):
-    """Writes one batch, or commits or aborts one. Columns are matched by name. `overwrite` is for output mode `complete`,
-    whose rows replace all others.
-    """
+    """Writes one batch, or commits or aborts one; in output mode `complete` (`overwrite`) its rows replace all others."""
 
     def __init__(self, options: SourceOptions, schema: spark.StructType, overwrite: bool) -> None:
         if (options.commit_user, options.identifier) != (None, None):

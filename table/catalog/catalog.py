@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     pass
 
 MARK = ".lakelatch-database"
-"""A file that keeps the folder of an empty database."""
 _TABLE_TYPES = ("", "table", "materialized-table")
 """The values of option `type` whose folders hold snapshots; the others describe files that are not the table's own."""
 
@@ -134,12 +133,7 @@ class Catalog:
     # ------------------------------------------------------------------------------------------------------ databases
 
     def create_database(self, name: str, *, exist_ok: bool = False) -> None:
-        """Make a database.
-
-        Raises:
-            InvalidArgument: the name cannot be one, or there is such a database and `exist_ok` is False.
-            StoreUnavailable: the store refused, or does not say whether the database was made; run it again.
-        """
+        """Make a database; if there is one, `InvalidArgument`, unless `exist_ok`. After `StoreUnavailable`, run it again."""
         if checked_database(name) in self.databases():
             if not exist_ok:
                 raise InvalidArgument(f"there is a database {name!r} in {self.url}", next_step="pass exist_ok=True")
@@ -151,16 +145,12 @@ class Catalog:
     def drop_database(
         self, name: str, *, cascade: bool = False, dry_run: bool = False, progress: Progress | None = None
     ) -> list[DropPlan]:
-        """Drop a database; with `cascade`, its tables too.
+        """Drop a database; with `cascade`, its tables too. Returns what was, or with `dry_run` would be, deleted of each
+        table.
 
-        Args:
-            progress: called with the number of files of the current table deleted so far, and their total.
-
-        Returns what was, or with `dry_run` would be, deleted of each table.
-
-        Raises:
-            InvalidArgument: there is no such database; it holds tables, and `cascade` is False; or it holds files that belong to
-                no table, which are never deleted.
+        `progress` is called with the number of files of the current table deleted so far, and their total. `InvalidArgument`:
+        there is no such database; it holds tables, and `cascade` is False; or files that belong to no table, which are never
+        deleted.
         """
         callback(progress, "progress")
         tables = self.tables(name)
@@ -200,9 +190,7 @@ class Catalog:
     def __getitem__(self, name: str) -> Table:
         """Open a table such as `air.flights`, or a branch of one: `air.flights$branch_dev`.
 
-        Raises:
-            TableNotFound: there is no such table.
-            InvalidArgument: this cannot be the name of a table.
+        `TableNotFound`: there is none; `InvalidArgument`: this cannot be the name of one.
         """
         return open_table(self.url_of(name), branch=TableName.parse(name).branch, storage_options=self._options)
 
@@ -244,12 +232,7 @@ class Catalog:
     def rename_table(self, name: str, new_name: str) -> Table:
         """Rename a table in one atomic step, also into another database. Returns the table at its new place.
 
-        Jobs that write to the table under its old name get an error.
-
-        Raises:
-            TableNotFound: there is no such table.
-            TableExists: there is something of the new name.
-            Unsupported: the store cannot rename a folder in one step, as no object store can; nothing was changed.
+        All else is as for `ll.rename_table`.
         """
         self._plain(name)
         target = self._plain(new_name)
@@ -272,7 +255,6 @@ class Catalog:
         Args:
             database: only the tables of this one.
             tables: only these, such as ``["air.flights"]``; in place of `database`.
-            dry_run: change nothing; the result is the plan.
             jobs: how many tables are maintained at the same time.
             progress: called with the number of tables done so far, their total, and the one that is done.
 
@@ -308,13 +290,6 @@ class Catalog:
 def open_catalog(url: str, *, storage_options: Mapping[str, Any] | None = None) -> Catalog:
     """Open a catalog: the databases and tables below a URL, in the layout of Apache Paimon's file-system catalog.
 
-    Sends no request. A folder that holds nothing yet is an empty catalog.
-
-    Args:
-        url: a path, `s3://bucket/path`, …
-        storage_options: options of the store; every table is opened with them.
-
-    Raises:
-        InvalidArgument: the URL or an option is not valid.
+    Arguments are those of `Catalog`. Sends no request. A folder that holds nothing yet is an empty catalog.
     """
     return Catalog(url, storage_options)

@@ -25,9 +25,7 @@ class Step:
 
     Attributes:
         name: `expire-partitions`, `compact`, `expire-consumers`, `tag`, `expire` or `clean`.
-        due: whether there is, or was, something to do.
-        told: what was done, or would be, on one line.
-        error: why it failed.
+        due: whether there is, or was, something to do; `told` says what, on one line.
         skipped: the table does not support it; `told` says why.
     """
 
@@ -54,7 +52,6 @@ class TableUpkeep(ShownAsText):
 
     @property
     def due(self) -> bool:
-        """Whether there is, or was, something to do."""
         return any(step.due for step in self.steps)
 
     def __str__(self) -> str:

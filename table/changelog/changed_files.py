@@ -46,10 +46,10 @@ class ChangedFiles:
 def files_changed_by(
     timeline: Timeline, schema: TableSchema, before: Snapshot | None, found: Snapshot, overwrites: bool
 ) -> ChangedFiles:
-    """The files that one snapshot changed. `before` is None for the first snapshot, and where the one before has expired.
+    """The files that one snapshot changed; if `overwrites` is False, those that an APPEND added, which is what Apache Paimon
+    reads.
 
-    If `overwrites` is False, only the files that an APPEND added, which is what Apache Paimon reads. `InvalidArgument` if the
-    rows that it removed have expired with the snapshot before it.
+    `before` is None if it has expired, too; then `InvalidArgument` if rows were removed with it.
     """
     if not overwrites and found.commit_kind != "APPEND":
         return ChangedFiles(found)

@@ -33,9 +33,7 @@ _FileVectors = Mapping[Owner, object]
 
 @dataclass(frozen=True)
 class Told:
-    """What a snapshot tells: files whose rows are changes with their kinds, or that its state must be compared with the one
-    before.
-    """
+    """Files whose rows are changes with their kinds; or that the state is to be compared with the one before."""
 
     files: tuple[ManifestEntry, ...] = ()
     compares: bool = False
@@ -79,7 +77,7 @@ class KeyChanges:
         self._mode, self._overwrites = mode, overwrites
 
     def told_by(self, before: Snapshot | None, found: Snapshot) -> Told:
-        """What one snapshot tells; `before` is None if there is none, or its state has expired."""
+        """`before` is None if there is none, or its state has expired."""
         if found.commit_kind == "OVERWRITE":
             return Told(compares=self._overwrites)
         if self._reads_changelog(found):
@@ -141,13 +139,10 @@ def differing_sections(
     vectors: tuple[_FileVectors, _FileVectors],
     rules: MergeRules,
 ) -> Iterator[tuple[list[ManifestEntry], list[ManifestEntry]]]:
-    """The files of two states that must be merged and compared, in sections that have no key in common.
+    """The files of two states that must be merged and compared, in sections that have no key in common; one side may be empty.
 
     A section whose files are the same in both states is left out. Where the number of buckets has changed, or an index gives
-    buckets to keys, the sections are those of the whole partition.
-
-    `vectors` has the deletion vectors of both states. Yields the files of the older state and of the newer one; either may
-    be empty.
+    buckets to keys, the sections are those of the whole partition. `vectors` are the deletion vectors of both states.
     """
     places: dict[tuple[Any, ...], dict[object, list[ManifestEntry | None]]] = {}
     buckets = _Buckets(old, new)

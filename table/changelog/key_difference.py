@@ -75,7 +75,6 @@ def _age(file: DataFile) -> tuple[int, int, int]:
 
 
 def _by_bucket(splits: Sequence[Split]) -> list[Split]:
-    """The files of each bucket as one split, in which all of them are merged."""
     buckets: dict[int, list[Split]] = {}
     for split in splits:
         buckets.setdefault(split.bucket, []).append(split)

@@ -37,13 +37,7 @@ _STEP_BYTES = 32 << 20
 
 
 class ChangePlanner:
-    """Plans the changes of one snapshot after the other.
-
-    Args:
-        schema: the schema of the result.
-        where: a bound predicate; changes of rows for which it is not true are left out.
-        overwrites, mode: as for `Table.changes`.
-    """
+    """Plans the changes of one snapshot after the other. `schema` is that of the result; `where` is bound."""
 
     def __init__(
         self, timeline: Timeline, schema: TableSchema, where: Predicate | None, overwrites: bool, mode: Mode
@@ -55,11 +49,8 @@ class ChangePlanner:
     def steps(self, before: Snapshot | None, found: Snapshot, by_snapshot: bool) -> Iterator[ChangeStep]:
         """The changes that a snapshot made; with `by_snapshot` False, the difference of the two states.
 
-        `before` is None for the first snapshot, and where the one before has expired.
-
-        Raises:
-            InvalidArgument: the rows that it removed have expired with the snapshot before it.
-            Unsupported: a file that is needed has a format that cannot be read.
+        `before` and `InvalidArgument` are as for `files_changed_by`. `Unsupported`: a file that is needed has a format that
+        cannot be read.
         """
         if self._told is not None:
             yield from self._steps_by_key(self._told, before, found, by_snapshot)
@@ -112,7 +103,6 @@ class ChangePlanner:
     def _state(
         self, changes: KeyChanges, snapshot: Snapshot, found: Snapshot, by_snapshot: bool
     ) -> tuple[list[ManifestEntry], list[IndexEntry]]:
-        """The files of a state that can hold a wanted key, and its index files."""
         assert self._rules is not None
         entries = live(self._timeline.entries(self._timeline.manifests(snapshot)))
         entries = changes.state(entries, found) if by_snapshot else visible(entries, self._rules)

@@ -54,13 +54,10 @@ DESCRIPTION = pa.schema(
 """The columns that follow the rows' own: "+I", "-U", "+U" or "-D"; the snapshot that made the change, and its time."""
 INSERT, BEFORE, AFTER, DELETE = "+I", "-U", "+U", "-D"
 KINDS = (INSERT, BEFORE, AFTER, DELETE)
-"""The texts of `_VALUE_KIND`."""
 
 
 def changes_schema(schema: TableSchema, columns: Sequence[str] | None) -> pa.Schema:
-    """The columns that were asked for, then those of `DESCRIPTION`; `InvalidArgument` if a column of the table has such a
-    name.
-    """
+    """The columns that were asked for, then `DESCRIPTION`, whose names no other column may have (`InvalidArgument`)."""
     chosen = arrow_schema_of(schema, columns)
     for name in DESCRIPTION.names:
         if name in chosen.names:
@@ -80,17 +77,14 @@ def read_changes(
     overwrites: bool = True,
     mode: Mode = "auto",
 ) -> pa.RecordBatchReader:
-    """The changes of a range of snapshots, or between two states.
+    """The changes of a range of snapshots, or between two states, in batches that are read as they are asked for.
 
     Args:
         window: made by `window_of` for the same mode.
-        columns: the columns of the rows in the result, in order; None for all. Rows are compared in all columns.
-        where: only changes of rows for which this is true.
+        columns: the columns of the rows in the result. Rows are compared in all columns.
         overwrites: if False, only what Apache Paimon reads: appended rows, changelogs, and of a difference the rows of the
             later state.
         mode: where the changes of a table with a primary key are taken from (see `KeyChanges`).
-
-    Returns batches of `changes_schema(schema, columns)`, which are read as they are asked for.
     """
     planner = planner_of(timeline, window, schema, where, overwrites, mode)
     bound = condition_of(where, schema.fields)
@@ -143,7 +137,6 @@ class ChangeReader:
     """Reads steps into batches of changes. It can be pickled to another machine, and needs no metadata there.
 
     Args:
-        schema, columns: of the result.
         where: a bound predicate that the rows of the result fulfil.
         file_schemas: the schemas that the steps' files name (see `file_schemas_of`).
         later_only: of rows that are compared by key, only those of the later state are told, as rows that came.
@@ -201,7 +194,6 @@ class ChangeReader:
             yield rows.take(pa.array(positions)), pa.repeat(pa.scalar(kind), len(positions))
 
     def _compared_by_key(self, store: Store, step: ChangeStep) -> Iterator[tuple[pa.Table, pa.Array]]:
-        """The rows that differ, with their kinds; both versions of a row whose key both sides have."""
         assert self._rules is not None
         difference = KeyDifference(self.schema, self._rules, self._file_schemas)
         for old, new, was_updated, is_updated in difference.ranges(store, step, self._memory):

@@ -1,8 +1,7 @@
 """The rows by which two tables differ, where order means nothing and equal rows are counted.
 
-Owns: numbering equal rows, choosing those that one side has more often, and those that the other side has too.
-Must not know: files, snapshots.
-Invariant: Nothing is done row by row: columns become numbers, and numbers become rows.
+Owns: numbering equal rows, choosing those that one side has more often, and those that the other side has too. Must not
+know: files, snapshots. Invariant: Nothing is done row by row: columns become numbers, and numbers become rows.
 """
 
 from __future__ import annotations

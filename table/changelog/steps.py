@@ -15,11 +15,8 @@ from ..scan.split import Split
 class ChangeStep:
     """Files whose rows are changes of one snapshot. Can be pickled to another machine.
 
-    Attributes:
-        snapshot_id, time_ms: of the snapshot that made the changes.
-        came: files of the later state; or files whose rows hold their own kinds.
-        gone: files of the earlier state. If there are any, the rows of both sides are compared.
-        holds_kinds: the rows of `came` are changes, each with its kind; else they are rows that came.
+    `came` are files of the later state, or with `holds_kinds` files whose rows are changes, each with its kind. If there
+    are any in `gone`, those of the earlier state, the rows of both sides are compared.
     """
 
     snapshot_id: int

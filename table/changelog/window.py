@@ -44,13 +44,9 @@ class Window:
 def window_of(
     timeline: Timeline, start: int | str, end: int | str | None, newest: Snapshot | None, mode: Mode = "auto"
 ) -> Window:
-    """The snapshots after `start`, up to and with `end`.
+    """The snapshots after `start`, up to and with `end`: two ids (0 for the beginning, None for the newest), or two tags.
 
-    Args:
-        start: the id of a snapshot, which is not part of the result (0 for the beginning), or a tag's name.
-        end: the id of a snapshot, or a tag's name if `start` is one; None for the newest snapshot.
-        mode: "diff" for the difference of two states, which is the default between tags; other modes report the change of each
-            snapshot.
+    Mode "diff" is for the difference of two states, which is the default between tags; others report the change of each snapshot.
 
     Raises:
         InvalidArgument: there is no such range, or part of it has expired; the error says what exists.

@@ -24,11 +24,10 @@ _WHAT = (
 
 
 def columns_of(given: Any) -> tuple[Field, ...]:
-    """The columns that something describes.
+    """The columns that something describes, or `InvalidArgument`, also for a type without an equivalent; it names the column.
 
     Takes an Arrow schema, or anything that has one or exports one; a pandas or polars frame; a dict, or pairs, of names and
-    types, each SQL text or an Arrow type; SQL text of columns; a list of `pa.Field`. Anything else is an `InvalidArgument`,
-    and so is a type without an equivalent in the format; it names the column.
+    types, each SQL text or an Arrow type; SQL text of columns; a list of `pa.Field`.
 
     >>> [f.type.root for f in columns_of("id BIGINT NOT NULL, day DATE")], [f.type.root for f in columns_of({"a": pa.int8()})]
     (['BIGINT', 'DATE'], ['TINYINT'])

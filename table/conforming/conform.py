@@ -57,10 +57,7 @@ class Conformer:
         self._known = {f.name for f in fields}
 
     def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The batch with the table's columns, in the table's order and types.
-
-        `InvalidArgument`: the table lacks a column of the batch, a required column is missing, or a value does not fit.
-        """
+        """`InvalidArgument`: the table lacks a column of the batch, a required column is missing, or a value does not fit."""
         names = batch.schema.names
         unknown = [name for name in names if name not in self._known]
         if unknown:
@@ -92,9 +89,7 @@ def _default(field: Field, target: pa.DataType) -> pa.Scalar:
 
 
 def fitted(array: pa.Array, field: Field, target: pa.DataType) -> pa.Array:
-    """An array cast to a column's type. A value that does not fit exactly is an `InvalidArgument` with the column and the
-    value.
-    """
+    """An array cast to a column's type. `InvalidArgument` names a value that does not fit exactly."""
     if array.type.equals(target) and _needs_no_look(field.type):
         return array
     made = _fitted(array, field.type, field.name)

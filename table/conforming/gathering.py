@@ -20,11 +20,7 @@ from .values import stored
 
 
 def source_batch(data: Any, fields: Sequence[Field] = ()) -> pa.RecordBatch:
-    """The rows of a source as one batch, read once.
-
-    `fields` are the table's columns, for values that can be written in two ways. `InvalidArgument`: the data has no
-    columns, or its parts have other columns.
-    """
+    """The rows of a source as one batch, read once. `InvalidArgument`: it has no columns, or its parts have other columns."""
     batches = list(batches_of(data))
     schema = None if batches else getattr(data, "schema", None)
     if isinstance(schema, pa.Schema):

@@ -61,10 +61,8 @@ def _extension_type(t: Any, large: bool) -> Any:
 def plain(array: Any, large: bool = False) -> Any:
     """The values as an array of type `plain_type`. Those of an extension type that is not known stay as they are.
 
-    Args:
-        large: texts, bytes and lists get offsets of 64 bits, so that there may be more than 2 GiB of them.
-
-    A `pa.ArrowException`: there are more, and `large` is not set; or a date has a time of day.
+    With `large`, texts, bytes and lists get offsets of 64 bits, so that there may be more than 2 GiB of them; else more are a
+    `pa.ArrowException`, as is a date with a time of day.
 
     >>> plain(pa.array([["a"], None], pa.list_(pa.string_view()))).to_pylist()
     [['a'], None]

@@ -30,9 +30,7 @@ DONE, BEGUN = "_SUCCESS", "_lakelatch_export"
 
 @dataclass(frozen=True)
 class Export(ShownAsText):
-    """What was written: the state, None for a table without a snapshot, and the keys of the files relative to the folder's
-    URL.
-    """
+    """What was written: the state, None for a table without a snapshot, and the keys of the files relative to the folder."""
 
     folder: str
     snapshot_id: int | None
@@ -61,7 +59,7 @@ def export_rows(
     rows_per_file: int,
     progress: Callable[[int, int], None] | None,
 ) -> Export:
-    """Write the rows of a plan. `InvalidArgument` if the folder holds files of something else, or a finished export."""
+    """`InvalidArgument` if the folder holds files of something else, or a finished export."""
     if file_format not in FORMATS:
         raise InvalidArgument(
             f"format {file_format!r} cannot be exported", next_step=f"use one of {', '.join(FORMATS)}"

@@ -31,10 +31,9 @@ MOST_SNAPSHOTS = 64
 def window_after(
     timeline: Timeline, position: Position, newest: Snapshot | None, mode: Mode = "auto", most: int = MOST_SNAPSHOTS
 ) -> Window:
-    """The next snapshots after a position, ascending; none if the position is at the end.
+    """The next snapshots after a position, ascending; none if the position is at the end. Mode "diff" is not possible.
 
-    At most `most`, of a `mode` as for `window_of` but "diff". `InvalidArgument`: the changes after the position have
-    expired, or the table was rolled back to before it.
+    `InvalidArgument`: the changes after the position have expired, or the table was rolled back to before it.
     """
     if position.whole:
         return _state_at(timeline, position)
@@ -97,10 +96,9 @@ def rolled_back(position: Position) -> InvalidArgument:
 def check_columns(
     timeline: Timeline, schema: TableSchema, columns: Sequence[str] | None, found: Snapshot, position: Position
 ) -> None:
-    """Refuse a snapshot whose schema has lost or changed a column that is being read.
+    """Refuse (`InvalidArgument`) a snapshot whose schema has lost or changed a column that is being read.
 
-    A reader has the columns of its start. Columns that are new or renamed since do not disturb it. `InvalidArgument` names
-    the column, the snapshot and the `position` of the reader.
+    A reader has the columns of its start. Columns that are new or renamed since do not disturb it.
     """
     if found.schema_id <= schema.id:
         return

@@ -23,10 +23,9 @@ from .start import Start, before, start_of
 def start_of_consumer(
     timeline: Timeline, name: str | None, start: Start, newest: Snapshot | None, full: bool
 ) -> tuple[Position, Mover | None]:
-    """Where a reader begins, and what to call with each position that it has reached.
+    """Where a reader begins, and what to call with each position that it has reached, if it has a consumer.
 
-    `name` is None for a reader without a consumer; the rest, and errors, are as for `start_of`, for a consumer that does
-    not exist yet. `InvalidArgument`: the name cannot be a file's; what the consumer has still to read has expired.
+    As `start_of` for a consumer that does not exist yet. `InvalidArgument` also: what the consumer has still to read has expired.
     """
     if name is None:
         return start_of(timeline, start, newest, full), None
@@ -42,8 +41,6 @@ def start_of_consumer(
 
 
 class Mover:
-    """Moves a consumer to the newest position that it was told."""
-
     def __init__(self, timeline: Timeline, name: str) -> None:
         self._timeline, self._name = timeline, name
         self._every_s = rewrite_seconds(timeline.store)

@@ -24,8 +24,6 @@ STALE_S = 30.0
 
 
 class Newest:
-    """The newest snapshot of a branch, which is remembered."""
-
     def __init__(self, timeline: Timeline, snapshot: Snapshot | None = None) -> None:
         self._timeline = timeline
         self._glances = 0  # a look sets it to 1, as it has just been asked

@@ -48,10 +48,8 @@ class Limits:
 
 
 class Ranges:
-    """The ranges of one stream.
-
-    `begin` says, given the newest snapshot, where a new stream begins, and whether that is so because this snapshot is the
-    newest. The other arguments are as for `Table.changes`; `where` is bound to the schema or to be bound.
+    """`begin` says, given the newest snapshot, where a new stream begins, and whether that is so because this snapshot is the
+    newest.
     """
 
     def __init__(
@@ -97,10 +95,9 @@ class Ranges:
         self._target = self._look()
 
     def latest(self, start: Position | None = None) -> Position:
-        """The end of the next range.
+        """The end of the next range. `InvalidArgument`: the table was rolled back, or what a limit must count has expired.
 
-        `start` is by default the end of the range that was asked for last, or the initial place. `InvalidArgument`: the
-        table was rolled back, or what a limit must count has expired.
+        `start` is by default the end of the range that was asked for last, or the initial place.
         """
         newest = self._target if self._target is not None else self._newest.glance()
         at = start if start is not None else self._at
@@ -120,9 +117,7 @@ class Ranges:
         return self._limited(at, newest) if self._limits else Position.of(newest)
 
     def between(self, start: Position, end: Position) -> list[Window]:
-        """The snapshots after `start`, up to and with `end`. `InvalidArgument`: part of the range has expired, or was rolled
-        back.
-        """
+        """The snapshots after `start`, up to and with `end`. `InvalidArgument`: some have expired, or were rolled back."""
         self._at = end
         if start == end:
             return []

@@ -31,6 +31,7 @@ def start_of(timeline: Timeline, start: Start, newest: Snapshot | None, full: bo
             after it.
         full: begin with the state at the start, as rows that came, and then read what came after that state. The state at a time
             is that of the newest snapshot that is not later.
+
     `InvalidArgument`: there is no such snapshot, tag or time; says what exists.
     """
     if isinstance(start, Position):

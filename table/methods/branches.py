@@ -67,10 +67,8 @@ class Branches(OpenTable):
         """Delete a branch: its schemas, snapshots and tags. `clean` frees the data files that nothing else names.
 
         If a run is cut off, run it again. A job that is writing to the branch is told that it was dropped. Returns what was
-        deleted, or with `dry_run` would be; it prints as one line.
-
-        Raises:
-            InvalidArgument: there is no such branch, or option `scan.fallback-branch` or `scan.primary-branch` names it.
+        deleted, or with `dry_run` would be. `InvalidArgument`: there is no such branch, or option `scan.fallback-branch` or
+        `scan.primary-branch` names it.
         """
         from ...coordinator.branches.remove import apply_deletion, plan_deletion
 
@@ -82,10 +80,8 @@ class Branches(OpenTable):
         """Give a branch another name. Its metadata is copied and then deleted under the old name; data files do not move.
 
         Do it when no job writes to the branch: a commit in the moment in which the old name goes may be lost.
-
-        Raises:
-            InvalidArgument: there is no such branch, the new name cannot be a branch's, or an option names the branch.
-            TableExists: the new name is taken.
+        `InvalidArgument`: there is no such branch, the new name cannot be a branch's, or an option names the branch;
+        `TableExists`: it is taken.
         """
         from ...coordinator.branches.remove import rename_branch
 

@@ -33,9 +33,7 @@ class Changes(OpenTable):
     def alter(self, *changes: SchemaChange) -> TableSchema:
         """Change columns or options. All changes together make one new schema; if one is refused, none is made.
 
-        Args:
-            changes: `ll.add_column(...)`, `ll.rename_column(...)`, `ll.update_type(...)`, `ll.set_option(...)`, ...
-
+        They are made by `ll.add_column(...)`, `ll.rename_column(...)`, `ll.update_type(...)`, `ll.set_option(...)`, ...
         Returns the new schema, which this table uses from now on. Existing rows are read with it; no file is rewritten.
 
         Raises:
@@ -52,9 +50,7 @@ class Changes(OpenTable):
         return self._schema
 
     def _evolve_to(self, data: Any, leave_out: str | None = None) -> Any:
-        """Add the columns, but for one, and the fields that the first batch has and the table lacks. Returns the data,
-        unchanged.
-        """
+        """Add what the first batch has and the table lacks: columns, but for one, and fields. Returns the data, unchanged."""
         from ..conforming.sources import peeked
 
         schema, data = peeked(data)
@@ -192,8 +188,7 @@ class Changes(OpenTable):
                 deletes, unless the table has option `rowkind.field`.
             commit_user, identifier, properties, watermark_ms, evolve: as for `append`.
 
-        Raises:
-            InvalidArgument: the table has no primary key; a value does not fit, a key is null, or a value is no row kind.
+        `InvalidArgument`: the table has no primary key; a value does not fit, a key is null, or a value is no row kind.
 
         >>> import pyarrow as pa, lakelatch as ll
         >>> schema = pa.schema([("id", pa.int64()), ("note", pa.string())])

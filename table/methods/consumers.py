@@ -31,13 +31,8 @@ class Consumers(OpenTable):
     def set_consumer(self, name: str, next_snapshot: int | Literal["earliest", "latest"]) -> Consumer:
         """Create a consumer, or let it go on from another snapshot. Expiry keeps that snapshot and all later ones for it.
 
-        Args:
-            name: the id that the reader uses.
-            next_snapshot: the id of the snapshot whose changes it reads next; "earliest" for the oldest that are still there,
-                "latest" for those of the next commit.
-
-        Raises:
-            InvalidArgument: the changes of that snapshot have expired, or the name cannot be a file's.
+        `next_snapshot` is the id of the snapshot whose changes it reads next; "earliest" for the oldest that are still
+        there, "latest" for those of the next commit. `InvalidArgument`: these have expired, or the name cannot be a file's.
 
         >>> import pyarrow as pa, lakelatch as ll
         >>> table = ll.create_table("memory://consumers-doctest/t", pa.schema([("v", pa.int64())]))
@@ -77,12 +72,9 @@ class Consumers(OpenTable):
     ) -> list[Consumer]:
         """Delete the consumers that have not moved for a long time, so that they hold no snapshot back any more.
 
-        Args:
-            older_than: those that moved last before this, by the store's clock: how long ago (`7 d`), ISO text with a zone,
-                milliseconds since 1970, or a datetime. By default as long ago as option `consumer.expiration-time` says;
-                without it nothing is deleted.
-
-        Returns the consumers that were deleted, or with `dry_run` would be.
+        `older_than`: those that moved last before this, by the store's clock: how long ago (`7 d`), ISO text with a zone,
+        milliseconds since 1970, or a datetime. By default as long ago as option `consumer.expiration-time` says; without it
+        nothing is deleted. Returns what was deleted, or with `dry_run` would be.
         """
         from ...coordinator.maintenance.consumers import expire_consumers, expired_consumers
         from ...coordinator.maintenance.orphans import store_clock_ms

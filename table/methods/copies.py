@@ -71,12 +71,9 @@ class Copies(OpenTable):
         the files from its expiry. Delete the tag when the clone is gone. You may read these files through the clone; others allow
         it for themselves (`ll.allow`).
 
-        Args:
-            reference: leave data files where they are.
-            storage_options: options of the store of the copy; by default those of this table's store.
-            progress: called with the number of files copied so far and their total.
-
-        Returns what was, or with `dry_run` would be, copied. It prints as one line.
+        The options of the store of the copy are by default those of this table's store. `progress` is called with the
+        number of files copied so far and their total. Returns what was, or with `dry_run` would be, copied. It prints as
+        one line.
 
         Raises:
             TableExists: there is a table at the URL.
@@ -167,10 +164,7 @@ class Copies(OpenTable):
             storage_options: options of the folder's store; by default those of this table's store.
             progress: called with the number of partitions written so far and their total.
 
-        Returns what was written, which prints as one line.
-
-        Raises:
-            InvalidArgument: the folder holds files, or a column has a type that the format lacks.
+        `InvalidArgument`: the folder holds files, or a column has a type that the format lacks.
 
         >>> import pyarrow as pa, lakelatch as ll
         >>> rows = pa.table({"v": [1, 2], "p": [1, 2]})

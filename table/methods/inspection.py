@@ -24,8 +24,7 @@ class Inspection(OpenTable):
     def explain(self, commit: int | tuple[str, int | None] | Receipt | Snapshot | None = None) -> str:
         """The history of one commit as text: its base, its attempts, the commits that it lost to, its changes.
 
-        Args:
-            commit: a snapshot id, an identity (commit user, identifier), a receipt, or a snapshot; the latest by default.
+        It is the latest, or given by a snapshot id, an identity (commit user, identifier), a receipt, or a snapshot.
         """
         from ...coordinator.explain import explain
         from ...core.arguments import plain
@@ -61,9 +60,8 @@ class Inspection(OpenTable):
             where: a predicate on the columns of the system table, made with `ll.col(...)`, or its text. Only the files that it
                 needs are read: snapshots by `snapshot_id`, tags by `tag_name`, manifests by `partition`, `bucket` and `level`.
 
-        Raises:
-            InvalidArgument: there is no such system table or column.
-            TableCorrupt: a file that is needed is missing or damaged.
+        `InvalidArgument`: there is no such system table or column. `TableCorrupt`: a file that is needed is missing or
+        damaged.
 
         >>> import pyarrow as pa, lakelatch as ll
         >>> table = ll.create_table("memory://system-doctest/t", pa.schema([("v", pa.int64())]))
@@ -82,10 +80,10 @@ class Inspection(OpenTable):
         where: Predicate | str | None = None,
         limit: int | None = None,
     ) -> pa.RecordBatchReader:
-        """A system table as a reader, which fetches rows as they are asked for; arguments and errors as for `system`.
+        """A system table as a reader, which fetches rows as they are asked for; otherwise as `system`.
 
         Use it for `files` of a very large table, and for `audit_log`, `binlog`, `changelog`, `ro` and `row_tracking`, which have
-        as many rows as the table.
+        all rows.
         """
         from ..system.read import read_system
 

@@ -1,7 +1,6 @@
 """The maintenance methods of `Table`: expiry, compaction, rollback.
 
-Owns: these methods. Must not know: how the operations work, rows.
-Source: architecture §7; format/commit §9, §11.
+Owns: these methods. Must not know: how the operations work, rows. Source: architecture §7; format/commit §9, §11.
 Invariant: maintenance uses the table's current options, not those with which it was opened.
 """
 
@@ -183,11 +182,8 @@ class Maintenance(OpenTable):
         refused, because a key must be in one bucket only. Each partition is one commit, and is read again if another job
         changes it meanwhile. Source: format/binary-row §5; format/primary-keys §7.
 
-        Args:
-            where: a predicate on partition columns, or its text, that chooses the partitions.
-            progress: called with the number of partitions rewritten so far and their total.
-
-        Returns one receipt for each partition that was rewritten.
+        The predicate on partition columns chooses the partitions. `progress` is called with the number of partitions
+        rewritten so far and their total. Returns one receipt for each.
 
         Raises:
             Unsupported: the table has no primary key, or cannot be compacted; names the option.
@@ -242,14 +238,8 @@ class Maintenance(OpenTable):
         Apache Paimon's expiry keep the files, because that expiry looks at the snapshots that delete them. Where readers do not
         see level 0 (deletion vectors, `first-row`), a compaction follows at once, as after an upsert.
 
-        Args:
-            snapshot, tag, timestamp: the state, as for `at`.
-            commit_user, identifier: make the commit exactly once, as for `append`.
-            isolation: as for `overwrite`.
-
-        Raises:
-            TableCorrupt: files of that state no longer exist; names them.
-            CommitConflict: another overwrite was committed meanwhile.
+        Arguments are as for `at`, `append` and `overwrite`. `TableCorrupt`: files of that state no longer exist; names
+        them. `CommitConflict`: another overwrite was committed meanwhile.
 
         >>> import pyarrow as pa, lakelatch as ll
         >>> table = ll.create_table("memory://rollback-doctest/t", pa.schema([("v", pa.int64())]))

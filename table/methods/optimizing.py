@@ -43,11 +43,8 @@ class Optimizing(OpenTable):
             full: sort all files anew.
             target_size, dry_run, progress: as for `compact`.
 
-        Returns the files before and after, and how many of them a filter opens.
-
-        Raises:
-            Unsupported: the table has a primary key, buckets or data evolution.
-            InvalidArgument: there is no such column or curve.
+        Returns the files before and after, and how many of them a filter opens. `Unsupported`: the table has a primary key,
+        buckets or data evolution.
 
         >>> import pyarrow as pa, lakelatch as ll
         >>> schema = pa.schema([("a", pa.int64()), ("b", pa.int64())])

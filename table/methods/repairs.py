@@ -22,8 +22,7 @@ class Repairs(OpenTable):
 
         The plan tells for each finding what is done about it, or why nothing is. Whatever a repair deletes is copied to
         `lakelatch/repaired/` before, and snapshots that leave the history although they can be read stay as tags. Data files
-        leave the table with a commit, like any other overwrite. For a table that cannot be opened, use `lakelatch repair`.
-        Source: decision 63.
+        leave the table with a commit. For a table that cannot be opened, use `lakelatch repair`. Source: decision 63.
 
         Args:
             accept_loss: also carry out the steps that give up rows or earlier states. The plan says which, by partition and
@@ -31,9 +30,7 @@ class Repairs(OpenTable):
             data: also look into the data files, as for `verify`.
 
         Returns the plan; after a repair (`dry_run=False`), only the steps that were carried out. It prints as text.
-
-        Raises:
-            CommitConflict: the table changed since the plan was made: run it again.
+        `CommitConflict`: the table changed since the plan was made: run it again.
 
         >>> import pyarrow as pa, lakelatch as ll
         >>> table = ll.create_table("memory://repair-doctest/t", pa.schema([("v", pa.int64())]))

@@ -95,10 +95,7 @@ class Tags(OpenTable):
     def delete_tag(self, name: str, *, dry_run: bool = False, progress: Progress | None = None) -> UntaggingPlan:
         """Delete a tag, and the files that no other tag, snapshot, changelog or branch needs. Interrupted: run it again.
 
-        Args:
-            progress: called with the number of files deleted so far and their total.
-
-        Returns what was deleted, or with `dry_run` would be. It prints as one line.
+        Returns what was deleted, or with `dry_run` would be. It prints as one line. `progress` is as for `expire`.
 
         Raises:
             InvalidArgument: there is no such tag.
@@ -116,10 +113,7 @@ class Tags(OpenTable):
         return self._untagged([name], dry_run, progress)
 
     def rename_tag(self, name: str, new_name: str) -> Tag:
-        """Give a tag another name. If a run is cut off, both names exist; run it again.
-
-        `InvalidArgument`: there is no such tag, or another one has the new name.
-        """
+        """Give a tag another name, which none may have. If a run is cut off, both names exist; run it again."""
         from ...coordinator.tags.creation import rename_tag
         from ...core.metadata.tag import check_tag_name
 
@@ -129,17 +123,12 @@ class Tags(OpenTable):
     def expire_tags(
         self, *, older_than: Moment = None, dry_run: bool = False, progress: Progress | None = None
     ) -> UntaggingPlan:
-        """Delete the tags whose retention is over, and the files that only they need. Deletes what interrupted deletions and
-        replacements of tags have left, too.
+        """Delete the tags whose retention is over, the files that only they need, and what interrupted deletions have left.
 
-        Args:
-            older_than: also tags that are older than this, whatever their retention: how long ago (`30 d`), ISO text with zone,
-                milliseconds since 1970, or a datetime. Those that keep the files of a clone by reference stay: `referenced-by-…`,
-                and in the clone `cloned`; those of a branch (`branch-…`) until it is deleted; those of a rollback (`rollback-…`)
-                while there is an older snapshot or tag.
-            progress: as for `delete_tag`.
-
-        Returns what was deleted, or with `dry_run` would be. It prints as one line.
+        With `older_than`, also tags that are older, whatever their retention: how long ago (`30 d`), ISO text with zone,
+        milliseconds since 1970, or a datetime. Those that keep the files of a clone by reference stay: `referenced-by-…`, and in
+        the clone `cloned`; those of a branch (`branch-…`) until it is deleted; those of a rollback (`rollback-…`) while there is
+        an older snapshot or tag. All else is as for `delete_tag`.
         """
         from ...coordinator.tags.deletion import unfinished
         from ...coordinator.tags.expiry import outlived
@@ -159,10 +148,7 @@ class Tags(OpenTable):
         Each commit does this by itself in a table with option `tag.automatic-creation`, after its caller has the receipt. Call
         it where no commit comes: the tags of a period are made of the first snapshot after it.
 
-        Args:
-            progress: called with the number of files deleted so far and their total.
-
-        Returns what was done, or with `dry_run` would be. It prints as one line. `InvalidArgument`: an option has no such value.
+        Returns what was done, or with `dry_run` would be. It prints as one line. `progress` is as for `expire`.
         """
         from ...coordinator.tags.automatic import Rules, apply_automatic, plan_automatic
 

@@ -45,10 +45,9 @@ class Undo(OpenTable):
         a stream that reads the table's changelog is not told, as with an overwrite. Where files come back, tags
         `rollback-<id>-…` protect them, as with `rollback`. Source: format/commit §11.
 
-        Args:
-            commit: the id of its snapshot, its identity (commit user, identifier), or its receipt. A snapshot in which commits
-                ride together has several: then one of the other two.
-            commit_user, identifier: make the undo exactly once, as for `append`.
+        The commit is given by the id of its snapshot, its identity (commit user, identifier), or its receipt. A snapshot in
+        which commits ride together has several: then by one of the other two. An identity makes the undo exactly once, as
+        for `append`.
 
         Raises:
             CommitConflict: a later commit builds on it; names that one.

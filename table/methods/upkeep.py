@@ -52,13 +52,11 @@ class Upkeep(OpenTable):
             commit_user, identifier: make the commit exactly once, as for `append`.
             progress: called with the number of rows read so far, and about how many there are.
 
-        Returns the statistics, which are committed unless `dry_run` is set. Distinct values are exact up to 65 536, and beyond
-        that right to about one percent. Source: format/snapshot §6.
+        Returns the statistics, which are committed unless `dry_run` is set. Distinct values are exact up to 65 536, and
+        beyond that right to about one percent. Source: format/snapshot §6.
 
-        Raises:
-            InvalidArgument: there is no snapshot or column, or a column's type has no statistics.
-            TableCorrupt: a file is missing or damaged.
-            RetriesExhausted, StoreUnavailable, OutcomeUnknown: as for any commit.
+        `InvalidArgument`: there is no snapshot or column, or a column's type has no statistics. Other errors are as for reads and
+        commits.
 
         >>> import pyarrow as pa, lakelatch as ll
         >>> table = ll.create_table("memory://analyze-doctest/t", pa.schema([("v", pa.int64())]))
@@ -123,14 +121,9 @@ class Upkeep(OpenTable):
         commits become cheaper. The rows stay the same, and what jobs commit meanwhile is merged too. Source:
         format/manifests §5; format/commit §3.
 
-        Args:
-            commit_user, identifier: make the commit exactly once, as for `append`.
-
-        Returns what was done, or with `dry_run` would be. It prints as one line.
-
-        Raises:
-            RetriesExhausted: other jobs committed all the time; run it again.
-            TableCorrupt: a manifest is missing or damaged.
+        Returns what was done, or with `dry_run` would be. It prints as one line. An identity makes the commit exactly once,
+        as for `append`. `RetriesExhausted`: other jobs committed all the time; run it again. `TableCorrupt`: a manifest is
+        missing or damaged.
 
         >>> import pyarrow as pa, lakelatch as ll
         >>> table = ll.create_table("memory://manifests-doctest/t", pa.schema([("v", pa.int64())]))
@@ -173,11 +166,8 @@ class Upkeep(OpenTable):
 
         Returns what was done, or with `dry_run` would be. It prints as one line.
 
-        Raises:
-            Unsupported: the table has data evolution.
-            InvalidArgument: an option names a column that the table does not have.
-            TableCorrupt: a file is missing or damaged.
-            RetriesExhausted, StoreUnavailable, OutcomeUnknown: as for any commit; run it again.
+        `Unsupported`: the table has data evolution. `InvalidArgument`: an option names a column that the table does not
+        have. Other errors are as for reads and commits; run it again.
 
         >>> import pyarrow as pa, lakelatch as ll
         >>> table = ll.create_table("memory://index-doctest/t", pa.schema([("v", pa.int64())]))

@@ -37,10 +37,9 @@ def described(
     modes: Mapping[str, StatsMode],
     external_path: str | None,
 ) -> DataFile:
-    """The manifest's description of a file, from its footer.
+    """The manifest's description of a file, from its footer. `InvalidArgument`: it is not of this format, or damaged.
 
-    `partition` has the values of the partition columns, which the file may lack; `modes` the statistics that the table's options
-    ask for, by column. `InvalidArgument`: the file is not of this format, or damaged.
+    `partition` has the values of the partition columns, which the file may lack; `modes` the statistics that the options ask for.
     """
     rows, stats = _footer(store, file, file_format, fields, partition, modes)
     now = time.time()

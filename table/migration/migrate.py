@@ -45,12 +45,7 @@ IDENTIFIER = 1
 
 @dataclass(frozen=True)
 class Migration(ShownAsText):
-    """What a migration does, from a folder to a table's URL.
-
-    Attributes:
-        messages: the files by partition, as the manifest describes them.
-        receipt: of the commit; None for a plan.
-    """
+    """What a migration does. Its messages hold the files by partition, as the manifest describes them; a plan has no receipt."""
 
     folder: str
     url: str
@@ -60,7 +55,6 @@ class Migration(ShownAsText):
 
     @property
     def files(self) -> tuple[DataFile, ...]:
-        """The files, in the order of their partitions."""
         return tuple(file for message in self.messages for file in message.new_files)
 
     @property

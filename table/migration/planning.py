@@ -39,7 +39,6 @@ Files = Literal["copy", "move", "reference"]
 def table_columns(
     source: Store, found: Sequence[SourceFile], file_format: str, schema: pa.Schema | Schema | None
 ) -> tuple[tuple[Field, ...], tuple[str, ...]]:
-    """The table's columns, partition columns last, and the names of these."""
     parts = partition_fields(found)
     names = tuple(name for name, _ in parts)
     given: tuple[Field, ...] | None = None

@@ -29,10 +29,8 @@ _NULLS = (DEFAULT_NAME, "__HIVE_DEFAULT_PARTITION__")
 
 @dataclass(frozen=True, slots=True)
 class SourceFile:
-    """A data file.
-
-    `key` is relative to the folder; `partition` has the partition columns with their texts, unescaped, in the order of the
-    path; None for null.
+    """`key` is relative to the folder; `partition` has the columns of the path, in its order, with their texts, unescaped;
+    None for null.
     """
 
     key: str
@@ -127,9 +125,7 @@ def arrow_columns(store: Store, file: SourceFile, file_format: str) -> pa.Schema
 
 
 def _refuse_types(where: str, schema: pa.Schema, column: Callable[[str], Any] | None) -> None:
-    """Refuse columns that no reader of the table could read where the file stays as it is.
-    `column` reads a column, to see whether its times have digits below the millisecond.
-    """
+    """Refuse columns that no reader could read where the file stays as it is; `column` reads one, as TIME has no microseconds."""
     for field in schema:
         for kind in _parts(field.type):
             if pa.types.is_uint64(kind):
@@ -158,7 +154,7 @@ def _parts(kind: Any) -> Iterator[Any]:
 def columns_of(found: Mapping[str, pa.Schema], where: str) -> tuple[Field, ...]:
     """The columns of all files together, in the order in which they first appear; each can be null.
 
-    `found` has the columns of each file, by key. `InvalidArgument`: a column has different types in two files; names both.
+    `InvalidArgument`: a column has different types in two files; names both.
     """
     columns: dict[str, tuple[Any, str]] = {}
     for key, schema in found.items():

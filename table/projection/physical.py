@@ -34,10 +34,9 @@ class OutOfRange(Misfit):
 
 
 def leaf(array: Any, data_type: AtomicType) -> Any:
-    """Convert an array of a file, as its reader returns it, to the Arrow type of its column.
+    """Convert an array of a file to the Arrow type of its column, in the schema with which the file was written.
 
-    `data_type` is the column's type in the schema with which the file was written. `Misfit`: the array holds another kind
-    of values; the caller adds the file and the column to the error.
+    `Misfit`: it holds another kind of values; the caller adds the file and the column to the error.
 
     >>> leaf(pa.array([1, None], pa.int32()), AtomicType("TINYINT")).type
     DataType(int8)
@@ -99,9 +98,7 @@ def _holds(root: str, kind: Any) -> bool:
 
 
 def _timestamp(array: Any, target: Any) -> Any:
-    """Convert to another unit and zone. A zone is a label, which does not change the number (INT96 has none, format/data-files
-    §3).
-    """
+    """A zone is a label, which does not change the number (INT96 has none, format/data-files §3)."""
     if array.type.tz != target.tz:
         array = array.view(pa.timestamp(array.type.unit, target.tz))
     if array.type == target:
@@ -175,7 +172,6 @@ def struct_of(array: Any, parts: Sequence[Any], target: Any) -> Any:
 
 
 def list_of(array: Any, target: Any, convert: Callable[[Any], Any]) -> Any:
-    """A list array, perhaps a slice, whose elements are converted to those of `target`, a `pa.ListType`."""
     if _kinds.is_fixed_size_list(array.type) or not _kinds.is_list(array.type):
         if not (_kinds.is_fixed_size_list(array.type) or _kinds.is_large_list(array.type)):
             raise Misfit(f"it holds {array.type}")
@@ -186,7 +182,7 @@ def list_of(array: Any, target: Any, convert: Callable[[Any], Any]) -> Any:
 
 
 def vector_of(array: Any, target: Any, convert: Callable[[Any], Any]) -> Any:
-    """A list array of fixed length with its elements converted. Files store it as a plain list."""
+    """Files store it as a plain list."""
     elements = list_of(array, pa.list_(target.value_field), convert)
     try:
         return elements.cast(target)
@@ -195,7 +191,7 @@ def vector_of(array: Any, target: Any, convert: Callable[[Any], Any]) -> Any:
 
 
 def map_of(array: Any, target: Any, convert_keys: Callable[[Any], Any], convert_values: Callable[[Any], Any]) -> Any:
-    """A map array with its keys and values converted. File formats without maps store lists of pairs."""
+    """File formats without maps store lists of pairs."""
     if not _kinds.is_map(array.type) and not _is_list_of_pairs(array.type):
         raise Misfit(f"it holds {array.type}")
     start, stop, offsets = _window(array)

@@ -1,7 +1,7 @@
 """Plan how files with one schema are read as another schema. One plan serves all files with the same schema.
 
-Owns: matching fields by id, also nested ones; finding the leaves of a file that are needed.
-Must not know: stores, footers, splits. Source: format/data-files §5.
+Owns: matching fields by id, also nested ones; finding the leaves of a file that are needed. Must not know: stores, footers,
+splits. Source: format/data-files §5.
 
 Invariants: Ids decide which column of a file is which, because the name of a dropped column may be used again. Names only
 locate a column inside the file. A field that the file's schema lacks is null. A result has exactly the Arrow type of the
@@ -45,8 +45,6 @@ _MICRO_DIGITS = 6
 
 @dataclass(frozen=True, slots=True)
 class Absent:
-    """A field that the file's schema lacks, so that it is null."""
-
     arrow: Any
 
 
@@ -136,7 +134,7 @@ class ProjectionPlan:
         return {source for source in found if source is not None}
 
     def leaves(self, file_schema: Any) -> list[int]:
-        """The indices of the leaf columns that the plan needs of a Parquet file with this schema."""
+        """The indices of the leaf columns that are needed of a Parquet file with this schema."""
         wanted = {c.source: c.node for c in self.columns if c.source is not None}
         found: list[int] = []
         first = 0
@@ -147,9 +145,7 @@ class ProjectionPlan:
         return found
 
     def column(self, name: str, batch: pa.RecordBatch, where: str) -> Any:
-        """A column of the result, from the columns of a file.
-
-        `batch` has the file's columns under the file's names; a missing one is read as null.
+        """A column of the result, from those of a file, under its names; a missing one is read as null.
 
         Raises:
             TableCorrupt: the file's data does not agree with its schema; names the file and the column.
@@ -179,8 +175,7 @@ class ProjectionPlan:
 def plan_projection(file_fields: Sequence[Field], read_fields: Sequence[Field], where: str = "file") -> ProjectionPlan:
     """Plan how files with one schema are read as another.
 
-    It serves every file with the schema `file_fields`. `Unsupported`: a column's type was changed, and Apache Paimon has no
-    cast between the types; names the column and both.
+    `Unsupported`: a column's type was changed, and Apache Paimon has no cast between the types; names the column and both.
 
     >>> from ...core.rows.types import string
     >>> plan = plan_projection([Field(0, "a", AtomicType("INT"))], [Field(1, "a", string()), Field(0, "b", AtomicType("BIGINT"))])
@@ -250,7 +245,6 @@ def _row(source: RowType, fields: Sequence[Field], arrow: Any, column: str, wher
 
 
 def _convert(node: Node, array: Any) -> Any:
-    """Convert an array to the form of the result; `Misfit` if it cannot."""
     match node:
         case Absent(arrow=arrow):
             return pa.nulls(len(array), arrow)
@@ -315,7 +309,6 @@ def _leaf_count(arrow_type: Any) -> int:
 
 
 def leaves_of(node: Node) -> Iterator[AtomicType]:
-    """The file's types of the values without parts that a node reads."""
     match node:
         case Atomic(source=source):
             yield source

@@ -29,16 +29,12 @@ def same_bounds(source: DataType, target: DataType) -> bool:
 
 
 def can_change(source: AtomicType, target: AtomicType) -> bool:
-    """Whether Apache Paimon can read values of the old type as the new type."""
     return widens(source, target) or cast_of(source, target) is not None
 
 
 def changed(array: Any, source: AtomicType, target: AtomicType) -> Any:
-    """An array in the old type's Arrow form, converted to the new type (see `can_change`).
-
-    Raises:
-        OverflowError: a time does not fit into the new type's Arrow unit.
-        CastFailure: a text cannot be cast to the new type.
+    """In the old type's Arrow form. `OverflowError`: a time does not fit into the new unit; `CastFailure`: a text cannot be
+    cast.
     """
     arrow = to_arrow(target)
     if not widens(source, target):

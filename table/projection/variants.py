@@ -29,10 +29,7 @@ _VERSION = 1
 
 
 class Names:
-    """The metadata of one value: the names of its objects' fields.
-
-    These are a header byte (version, size of offsets), the number of names, their offsets, and the names.
-    """
+    """The metadata of one value: a header byte (version, size of offsets), the number of names, their offsets, and the names."""
 
     def __init__(self, metadata: bytes) -> None:
         self._metadata = metadata
@@ -46,7 +43,6 @@ class Names:
         self._ids = {text: number for number, text in enumerate(self.texts)}
 
     def id_of(self, name: bytes) -> int:
-        """The number of a name, which is added if it is new."""
         if name not in self._ids:
             self._ids[name] = len(self.texts)
             self.texts.append(name)
@@ -63,10 +59,9 @@ class Names:
 
 
 def assembled(array: pa.Array) -> tuple[list[bytes | None], list[bytes | None]]:
-    """The values of a shredded column and their metadata; None for a null.
+    """The values and metadata of a column of structs of `metadata` and of `value`, `typed_value` or both; None for a null.
 
-    The column is a struct of `metadata` and of `value`, `typed_value` or both. `ValueError`: the bytes are not a VARIANT,
-    or the parts contradict each other.
+    `ValueError`: the bytes are not a VARIANT, or the parts contradict each other.
     """
     valid = pc.is_valid(array).to_pylist()
     named = lru_cache(maxsize=None)(Names)  # most values have the same names

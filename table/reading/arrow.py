@@ -55,16 +55,14 @@ _SMALL_BATCH_ROWS = 1 << 12
 
 
 def arrow_schema_of(schema: TableSchema, columns: Sequence[str] | None) -> pa.Schema:
-    """The Arrow schema of a read, with the columns in the order of the result; None for all.
+    """The Arrow schema of a read. `InvalidArgument`: an unknown column (lists similar names), or one that is named twice.
 
     Tables with option `row-tracking.enabled` also have `_ROW_ID` and `_SEQUENCE_NUMBER`, which are read only if they are named.
-    `InvalidArgument`: an unknown column (lists similar names), or one that is named twice.
     """
     return arrow_schema(fields_of(schema, columns))
 
 
 def fields_of(schema: TableSchema, columns: Sequence[str] | None) -> tuple[Field, ...]:
-    """As `arrow_schema_of`, but the fields."""
     if columns is None:
         return schema.fields
     columns = arguments.names(columns, "columns", alone=False)
@@ -87,11 +85,9 @@ def read_batches(
     limit: int | None = None,
     merge_memory: int | str | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """Read the rows of a plan.
+    """Read the rows of a plan that was made for the same schema; no columns give the right number of rows.
 
-    `plan` was made by `plan_scan` for the same schema; its `residual` is the predicate that rows must fulfil.
-    `merge_memory` is as for `Table.to_batches`; the columns are those of `arrow_schema_of`, [] for none, with the right
-    number of rows.
+    `merge_memory` is as for `Table.to_batches`.
 
     Raises:
         TableCorrupt: a file is missing or damaged; names it.
@@ -156,7 +152,7 @@ class SplitReader:
         self._indexes = {b: IndexPruner.of(residual, schema, schemas.__getitem__) for b, schemas in by_branch.items()}
 
     def batches(self, store: Store, splits: Iterable[Split], limit: int | None = None) -> Iterator[pa.RecordBatch]:
-        """The rows of the splits, in the splits' order (see `read_batches`)."""
+        """In the splits' order (see `read_batches`)."""
         limit = None if limit is None else arguments.number_of_rows(limit, "limit", 0)
         runs = [(split, run) for split in splits for run in split.runs]
         if limit is not None and self.residual is None:

@@ -23,9 +23,8 @@ from ..scan.split import DeletionVectorPlace, Split
 
 
 def deleted_rows(store: Store, split: Split, run: Sequence[int]) -> Any:
-    """The positions of the deleted rows in a run of files, as an ascending NumPy array; None if no row is deleted.
-
-    `TableCorrupt`: an index file is missing, or a vector is damaged.
+    """Their positions in a run of files, as an ascending NumPy array; None if no row is deleted. `TableCorrupt`: a vector is
+    damaged.
     """
     marked = [(split.files[i], place) for i in run for place in (split.deletion(i),) if place is not None]
     if not marked:
@@ -48,9 +47,7 @@ def _positions(store: Store, place: DeletionVectorPlace, file: DataFile) -> Any:
 
 
 def live_mask(deleted: Any, position: int, rows: int) -> pa.BooleanArray:
-    """Which rows of a batch are not deleted.
-
-    `deleted` are positions in the file, ascending; `position` is that of the batch's first row.
+    """Which rows of a batch, which begins at `position` in the file, are not deleted.
 
     >>> live_mask(np.array([0, 5, 7]), 4, 3).to_pylist()
     [True, False, True]
@@ -62,9 +59,7 @@ def live_mask(deleted: Any, position: int, rows: int) -> pa.BooleanArray:
 
 
 def selected_mask(wanted: BitMap, position: int, rows: int) -> pa.BooleanArray:
-    """Which rows of a batch are selected.
-
-    `wanted` are positions in the file; `position` is that of the batch's first row.
+    """Which rows of a batch, which begins at `position` in the file, are selected.
 
     >>> selected_mask(BitMap([0, 5, 7]), 4, 3).to_pylist()
     [False, True, False]

@@ -45,15 +45,11 @@ Merging = Callable[..., tuple[int, dict[str, Any]]]
 
 
 class KeyRowReader:
-    """Reads sections of files into batches of `_SEQUENCE_NUMBER`, `_VALUE_KIND` and all columns of the schema.
+    """Reads sections of files into batches of `_SEQUENCE_NUMBER`, `_VALUE_KIND` and all columns of the schema, without expired
+    rows.
 
-    It can be pickled to another machine. `Unsupported`: the engine cannot merge a column.
-
-    Args:
-        expiry: rows that have expired are left out.
-
-    Attributes:
-        wanted: the names of the columns that are merged, without partition columns.
+    It can be pickled to another machine. `wanted` has the columns that are merged, those of partitions not. `Unsupported`: the
+    engine cannot merge a column.
     """
 
     def __init__(
@@ -82,13 +78,9 @@ class KeyRowReader:
         memory: int = DEFAULT_MEMORY,
         merge: Merging | None = None,
     ) -> Iterator[pa.RecordBatch]:
-        """The rows of a section by ascending keys, merged if it has several files.
+        """The rows of a section (files of the split, oldest first) by ascending keys, merged if it has several files.
 
-        Args:
-            section: the files, as indices of the split, oldest first.
-            alone: nothing else is read at the same time.
-            memory: about how many bytes the merge may take.
-            merge: merges the rows of a range of keys in another way, also those of a single file.
+        `merge` merges the rows of a range of keys in another way, also those of a single file.
 
         Raises:
             TableCorrupt: a file is missing or damaged, or its rows do not agree with its manifest.
@@ -112,16 +104,14 @@ class KeyRowReader:
             del merged  # before the next rows are read
 
     def whole(self, split: Split, rows: pa.Table) -> Iterator[pa.RecordBatch]:
-        """Rows of `_SEQUENCE_NUMBER`, `_VALUE_KIND` and the wanted columns as batches with all columns, those of the partition
-        too.
-        """
+        """Rows of `_SEQUENCE_NUMBER`, `_VALUE_KIND` and the wanted columns, with those of the partition."""
         columns = {name: _joined(rows.column(name)) for name in rows.column_names}
         return self._cut(rows.num_rows, columns, self._constants(split))
 
     def windows(
         self, store: Store, split: Split, section: Sequence[int], alone: bool = False, memory: int = DEFAULT_MEMORY
     ) -> Iterator[Window]:
-        """The rows of a section, all of one range of keys after another. Arguments and errors as for `batches`."""
+        """All rows of one range of keys after another. Arguments and errors as for `batches`."""
         files, budget = [split.files[i] for i in section], memory // _FOR_OTHER_COPIES
         found = sorted_runs(files, self._rules)
         piece_bytes = budget // (2 * len(found))

@@ -56,7 +56,6 @@ def _lossless(t: pa.DataType) -> Any:
 
 
 def _nullable(t: pa.DataType) -> Any:
-    """pandas' own type with nulls, for numbers, truth values and texts."""
     import pandas
 
     if pa.types.is_integer(t):

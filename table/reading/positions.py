@@ -25,14 +25,11 @@ from .referrers import with_referrer
 
 
 class PositionReader(SplitReader):
-    """Reads a split of one file as batches with positions."""
-
     def numbered(
         self, store: Store, split: Split, wanted: BitMap | None = None
     ) -> Iterator[tuple[Any, pa.RecordBatch]]:
-        """The live rows that fulfil the reader's predicate, with their positions as an ascending NumPy array.
-
-        `wanted` has the only positions that are read; None for all.
+        """The live rows that fulfil the reader's predicate, with their positions as an ascending NumPy array; only those of
+        `wanted`, if given.
         """
         self._readers[split.branch].check(split.files)
         try:

@@ -1,7 +1,7 @@
 """Read several sources at once, and pass their items on in order, in bounded memory.
 
-Owns: the threads that read ahead. Must not know: what is read.
-Invariants: Items come in the order of the tasks, whichever thread finishes first. An error is raised once, at the point
+Owns: the threads that read ahead. Must not know: what is read. Invariants: Items come in the order of the tasks, whichever
+thread finishes first. An error is raised once, at the point
 where its item would have come. When the reader stops early, every thread ends. If no thread can be started for a task, the
 reader runs the task itself. A read that began before a fork raises an error in the child process, which has no copy of the
 threads (H23).
@@ -25,8 +25,6 @@ class _Closed(Exception):
 
 
 class _Channel(Generic[T]):
-    """The queue of one task's items for the reader."""
-
     def __init__(self, depth: int) -> None:
         self._depth = depth
         self._items: deque[T] = deque()
@@ -38,7 +36,6 @@ class _Channel(Generic[T]):
         self._closed = False
 
     def run(self, task: Callable[[], Iterator[T]]) -> None:
-        """Run the task on a thread, and queue its items as soon as there is room."""
         error: BaseException | None = None
         try:
             for item in task():
@@ -93,8 +90,8 @@ def in_order(tasks: Iterable[Callable[[], Iterator[T]]], threads: int, depth: in
 
     Args:
         tasks: taken lazily, `threads` ahead of the reader.
-        threads: the number of tasks that run at once; with 1, everything runs in the reader's own thread.
-        depth: the number of items that a task may be ahead of the reader.
+        threads: with 1, everything runs in the reader's own thread.
+        depth: how many items a task may be ahead of the reader.
 
     >>> list(in_order([lambda i=i: iter([i, i]) for i in range(3)], threads=2))
     [0, 0, 1, 1, 2, 2]

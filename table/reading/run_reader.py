@@ -51,10 +51,7 @@ class RunReader:
         self._projections: dict[tuple[int, tuple[Field, ...]], ProjectionPlan] = {}
 
     def check(self, run: Sequence[DataFile]) -> None:
-        """Refuse files that cannot be read, before any is opened.
-
-        `Unsupported`: a column's type was changed, and there is no cast from the old type to the new one.
-        """
+        """Refuse (`Unsupported`), before any file is opened, a changed type from which there is no cast to the new one."""
         for file, fields in givers(run, self._fields, self._file_schemas.__getitem__).items():
             self._projection(file, fields)
 
@@ -69,7 +66,7 @@ class RunReader:
         """The run's batches, each as (position in the run, rows).
 
         Args:
-            files: the files of the run, in its order, with their stores and keys.
+            files: those of the run, in its order.
             predicate: bound. In a run of one file, row groups that cannot hold a matching row are skipped.
             alone: nothing else is read at the same time.
             wanted: the positions of the wanted rows in a run of one file, whose other row groups are skipped; None = all.
@@ -133,7 +130,6 @@ class RunReader:
         alone: bool,
         part_bytes: int | None,
     ) -> Iterator[tuple[int, FileRows]] | None:
-        """The rows of a file; None if it has none of the wanted columns."""
         if all(column.source is None or self._is_counted(column.field, file) for column in projection.columns):
             return None
         opened = open_data_file(*stored, file, projection, self._options, part_bytes=part_bytes)
@@ -193,10 +189,7 @@ def _side_by_side(
 
 
 def _is_stamped(file: DataFile, key: str) -> bool:
-    """Whether the rows of a file are ordered by the snapshot that added them, whose id is the number in the manifest.
-
-    A compaction has stored the numbers of its inputs.
-    """
+    """Whether rows are ordered by the snapshot that added them. A compaction has stored the numbers of its inputs."""
     if file.file_source is None:
         raise TableCorrupt(
             f"data file {key} has no '_FILE_SOURCE', which option '{opt.SNAPSHOT_ORDERING.key}' needs: the file is too old"

@@ -69,12 +69,7 @@ class ColumnRows:
 
 
 class SectionReader:
-    """Reads and merges sections. It can be pickled to another machine.
-
-    Args:
-        wanted: the columns that the merged rows must have, without partition columns.
-        residual: the bound predicate that merged rows must fulfil; None for all.
-    """
+    """Reads and merges sections. It can be pickled to another machine. Merged rows must fulfil the bound predicate `residual`."""
 
     def __init__(
         self,
@@ -100,9 +95,7 @@ class SectionReader:
     def batches(
         self, store: Store, split: Split, section: Sequence[int], alone: bool, memory: int = DEFAULT_MEMORY
     ) -> Iterator[Rows]:
-        """The merged rows of a section, in any order, some at a time.
-
-        `alone`: nothing else is read at the same time. `memory` is about how many bytes the read may take.
+        """The merged rows of a section, in any order, some at a time, in about so many bytes.
 
         Raises:
             TableCorrupt: a file is missing or damaged, or a large one is not sorted by key.
@@ -148,9 +141,7 @@ class SectionReader:
         alone: bool,
         memory: int,
     ) -> Iterator[Window]:
-        """The rows of a section in ranges of keys. `order` says which of `_SEQUENCE_NUMBER` and `_VALUE_KIND` are read of each
-        file.
-        """
+        """The rows in ranges of keys; `order` says which of `_SEQUENCE_NUMBER` and `_VALUE_KIND` are read of each file."""
         free = max(memory - _ALWAYS_TAKEN, memory // 2)
         budget = free // (_FOR_WHOLE_ROWS if self._rules.keeps_whole_rows else _FOR_MADE_ROWS)
         piece_bytes = budget // (2 * len(runs))
@@ -209,7 +200,7 @@ def _live(window: Window, files: Sequence[DataFile], is_newest: Any) -> Any:
 
 
 def _by_piece(window: Window, rows: Any) -> Iterator[tuple[Piece, Any]]:
-    """The pieces of a window, each with its part of an array that has a value for each row: a view."""
+    """With each piece its part of an array that has a value for each row: a view."""
     start = 0
     for piece in window.pieces:
         end = start + len(piece.rows)

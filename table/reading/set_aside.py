@@ -38,9 +38,8 @@ _LEAST_PIECE_BYTES = 1 << 14
 
 
 def takes_too_much(runs: Sequence[Sequence[DataFile]], columns: int, memory: int) -> bool:
-    """Whether open decoders of all runs would take more than their share of the memory of the whole read.
-
-    The files of a run are opened one after the other.
+    """Whether open decoders of all runs, each with one file at a time, would take more than their share of the memory of the
+    read.
     """
     held = sum(max(_decoder_bytes(file, columns) for file in run) for run in runs)
     return len(runs) > 1 and held > _ALWAYS_FREE + memory // _SHARE
@@ -58,15 +57,10 @@ def windows_set_aside(
     budget: int,
     piece_bytes: int,
 ) -> Iterator[Window]:
-    """The rows of some runs, cut into ranges of keys as by `windows`.
+    """The rows of some runs, cut into ranges of keys as by `windows`; `deciding` has the columns of each file that decide a
+    merge.
 
-    Args:
-        deciding: of each file, the columns that decide a merge, keys too.
-        piece_bytes: about how much of a run is in memory at a time.
-
-    Raises:
-        InvalidArgument: the folder for temporary files has no room.
-        TableCorrupt: a file is damaged, or its rows are not sorted by key.
+    `InvalidArgument`: the folder for temporary files has no room.
     """
     with tempfile.TemporaryFile(prefix="lakelatch-", buffering=0) as file:
         kept = [_keep(file, run, deciding, max(piece_bytes, _LEAST_PIECE_BYTES)) for run in runs]
@@ -75,10 +69,8 @@ def windows_set_aside(
 
 
 class _Stretch(NamedTuple):
-    """A piece of a file in several parts, which lie one after the other.
-
-    `lengths` are the bytes of each part; `heads` for each part that is a row which waits, the bytes before it: the columns
-    that decide, once more.
+    """A piece of a file in parts of some lengths, one after the other. Before a part that is a row which waits are the columns
+    that decide, once more: its head.
     """
 
     file: int

@@ -28,12 +28,7 @@ _SORTING_BYTES = 48
 
 
 class Piece(NamedTuple):
-    """Some rows of one file that are not deleted, one after the other.
-
-    Attributes:
-        file: the number of the file in its section, oldest first.
-        where: the file, for errors.
-    """
+    """Some rows of one file that are not deleted. `file` is its number in its section, oldest first; `where` is for errors."""
 
     file: int
     level: int
@@ -47,8 +42,6 @@ class Piece(NamedTuple):
 
 
 class Window:
-    """All rows of some range of keys."""
-
     def __init__(self, pieces: Iterable[Piece], is_last: bool = False) -> None:
         self.pieces = sorted((p for p in pieces if len(p.rows)), key=lambda piece: piece.file)
         self._is_last = is_last
@@ -58,11 +51,7 @@ class Window:
         return sum(len(piece.rows) for piece in self.pieces)
 
     def release(self) -> None:
-        """Forget the rows, before the next window is read.
-
-        The machine gets their memory back only if there is another window, because whatever comes next would have to ask for it
-        again, page by page.
-        """
+        """Forget the rows. The machine gets their memory back only if there is another window, as it would be asked for again."""
         self.pieces.clear()
         self._columns.clear()
         if not self._is_last:
@@ -80,14 +69,10 @@ class Window:
 
 
 def windows(runs: Sequence[Iterable[Piece]], keys: Sequence[str], budget: int | None) -> Iterator[Window]:
-    """The rows of some runs, cut into ranges of keys.
+    """The rows of some runs of pieces, cut into ranges of keys. Without a budget in bytes there is a single window.
 
-    Args:
-        runs: each gives pieces by ascending keys. If all rows fit into the budget, pieces may come in any order.
-        budget: bytes of rows that are held; None for no limit, which gives a single window.
-
-    Raises:
-        TableCorrupt: a file's rows are not sorted by key.
+    Pieces come by ascending keys, or in any order if all rows fit into the budget. `TableCorrupt`: a file's rows are not sorted
+    by key.
     """
     cursors = [_Cursor(run, keys) for run in runs]
     for cursor in cursors:
@@ -188,19 +173,16 @@ def _weight(piece: Piece) -> int:
 
 
 def _enough(budget: int, held: int) -> int:
-    """A budget with which a window takes about a piece of each run; `held` is the bytes of these.
-
-    With less, each piece is a window of its own, with a slice of every other run.
+    """A budget with which a window takes about a piece of each run. With less, each piece is a window of its own, with a slice
+    of every other run.
     """
     return 2 * held if held > budget else max(budget, min(2 * held, budget + budget // 4))
 
 
 def _fill_lowest(cursors: Sequence[_Cursor], keys: Sequence[str], budget: int | None, held: int) -> bool:
-    """Read on in the half of the cursors that have come less far than the others, as long as there is room. Returns whether
-    there was.
+    """Read on in the half of the cursors that have come less far than the others. Returns whether there was room.
 
-    One look at the last keys serves all of them, so that a piece costs no more for many runs than for few. `held` is the bytes
-    that all cursors have.
+    One look at the last keys serves all of them, so that a piece costs no more for many runs than for few.
     """
     if budget is None:
         for cursor in cursors:
@@ -228,7 +210,6 @@ def _order(cursors: Sequence[_Cursor], keys: Sequence[str]) -> list[int]:
 
 
 def _taken(cursors: Sequence[_Cursor], end: Mapping[str, Any], keys: Sequence[str]) -> list[Piece]:
-    """Take all rows up to a key."""
     held = [(cursor, piece) for cursor in cursors for piece in cursor.pieces]
     columns = {name: [piece.rows.column(name) for _, piece in held] for name in keys}
     ends = [
@@ -261,9 +242,8 @@ def _taken(cursors: Sequence[_Cursor], end: Mapping[str, Any], keys: Sequence[st
 def _divided(
     pieces: Sequence[Piece], keys: Sequence[str], budget: int | None, is_last: bool = False
 ) -> Iterator[Window]:
-    """All rows of some pieces in one window, or in several where columns that wait would take more than the budget.
-
-    Without a budget, pieces may come in any order; with one, each by ascending keys.
+    """All rows of some pieces in one window, or in several where columns that wait would take more than the budget. Without
+    one, pieces may come in any order; with one, each by ascending keys.
     """
     if not pieces:
         return

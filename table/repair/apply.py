@@ -29,13 +29,9 @@ ASIDE = "lakelatch/repaired/"
 
 
 def apply_repair(store: Store, branch: str, plan: RepairPlan, *, accept_loss: bool = False) -> tuple[Step, ...]:
-    """Carry out a plan, and return the steps that were carried out.
+    """Carry out a plan, and return the steps that were carried out; with `accept_loss`, also those that give something up.
 
-    With `accept_loss`, also those that give something up.
-
-    Raises:
-        CommitConflict: the table changed since the plan was made: plan again.
-        StoreUnavailable: the store failed midway: plan and run it again.
+    `CommitConflict`: the table changed since the plan was made; `StoreUnavailable`: the store failed midway. Then plan again.
     """
     steps = plan.allowed(accept_loss)
     timeline = Timeline(store, TablePaths(branch))
@@ -92,7 +88,6 @@ def _mend(store: Store, step: Step) -> None:
 
 
 def _checked(store: Store, key: str, planned: str) -> bytes | None:
-    """A file that is to be deleted; None where it is gone already."""
     try:
         data = store.get(key)
     except ObjectNotFound:

@@ -15,7 +15,14 @@ from .survey import Survey
 
 @dataclass
 class Draft:
-    """Collects the steps, in their order."""
+    """Collects the steps, in their order.
+
+    Attributes:
+        mended: the positions of the steps that mend a finding; `why_none` says why nothing is done about one.
+        again: snapshots that are written again, by id; None before they were looked for.
+        begin, end: the first and the last snapshot of the history; 0 where that is not known.
+        expired: the ids below an EARLIEST that is right.
+    """
 
     survey: Survey
     findings: Sequence[Finding]

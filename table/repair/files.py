@@ -67,9 +67,7 @@ def plan_files(draft: Draft) -> None:
 
 
 def _bring_back(draft: Draft, state: dict[EntryIdentity, ManifestEntry], keys: FileKeys) -> None:
-    """Files that one snapshot has and the next one lacks, although no commit deleted them: a snapshot was replaced by one that
-    was built beside it.
-    """
+    """Files that a snapshot lacks without a deletion, as the one before was replaced by one that was built beside it."""
     survey, paths = draft.survey, draft.survey.timeline.paths
     missing: dict[EntryIdentity, ManifestEntry] = {}
     mends = []

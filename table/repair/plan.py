@@ -28,9 +28,7 @@ from .survey import Survey, digest, is_newer, schema_in, snapshot_in
 def plan_repair(store: Store, branch: str = DEFAULT_BRANCH, data: Depth = False) -> RepairPlan:
     """Check a table, and plan its repair. With `data`, also open the data files, as `verify` does.
 
-    Raises:
-        TableNotFound: there is neither a schema nor a snapshot.
-        Unsupported: the table uses a feature that is not supported, so it cannot be told what is damaged.
+    `TableNotFound`: there is neither a schema nor a snapshot. `Unsupported`: it cannot be told what is damaged.
     """
     findings = verify_store(store, branch=branch, snapshots="all", data=data)
     draft = Draft(Survey(Timeline(store, TablePaths(branch))), findings)

@@ -19,10 +19,7 @@ StepKind = Literal["restore", "reword", "retire", "cut", "untag", "hint", "drop"
 
 @dataclass(frozen=True)
 class Lost:
-    """Files of one partition that a snapshot lists.
-
-    `partition` is its path, such as `month=1`, empty for a table without partitions; `rows` are counted by the manifests.
-    """
+    """Files of one partition, such as `month=1` (empty without partitions), and their rows, by the manifests."""
 
     partition: str
     rows: int
@@ -76,9 +73,8 @@ class Step:
 
 @dataclass(frozen=True)
 class Remedy:
-    """What is done about one finding.
-
-    `steps` are positions in the plan's steps. If there is none, `told` says why nothing is done, and what a person can do.
+    """What is done about one finding, by positions in the plan's steps; if there is none, `told` says why, and what a person
+    can do.
     """
 
     finding: Finding
@@ -91,10 +87,8 @@ class Remedy:
 
 @dataclass(frozen=True)
 class RepairPlan(ShownAsText):
-    """What is wrong with a table, and what a repair does about it. Prints as text of a few lines.
-
-    `steps` are in the order in which they are carried out; `newest_id` is the newest snapshot file at the time of planning,
-    0 for none.
+    """What is wrong with a table, and what is done about it, in order. Prints as text of a few lines. `newest_id` is 0 without
+    a snapshot.
     """
 
     steps: tuple[Step, ...]

@@ -30,15 +30,12 @@ def digest(data: bytes) -> str:
 
 @dataclass
 class Survey:
-    """Reads the metadata of one branch of a damaged table."""
-
     timeline: Timeline
     _lists: dict[str, tuple[ManifestFile, ...] | None] = field(default_factory=dict, repr=False)
     _manifests: dict[str, list[ManifestEntry] | None] = field(default_factory=dict, repr=False)
 
     @cached_property
     def ids(self) -> list[int]:
-        """The ids of all snapshot files, ascending."""
         return self.timeline.checked_snapshot_ids()
 
     @cached_property
@@ -79,7 +76,6 @@ class Survey:
 
     @cached_property
     def tags(self) -> dict[str, bytes]:
-        """The contents of the branch's tag files, by name."""
         files = {name: info.key for name, info in self.timeline.tag_files().items()}
         found = zip(files, self.timeline.parallel(self.bytes_of, list(files.values())), strict=True)
         return {name: data for name, data in sorted(found) if data is not None}
@@ -112,7 +108,7 @@ class Survey:
         return entries
 
     def entries_of_list(self, name: str) -> list[ManifestEntry] | None:
-        """The entries of the manifests of a list; None if any of them cannot be read."""
+        """None if any of the manifests cannot be read."""
         if name not in self._lists:
             self._lists[name] = self._decoded(name, lambda data: tuple(decode_manifest_list(data, name)))
         manifests = self._lists[name]
@@ -166,7 +162,6 @@ class Survey:
 
 
 def snapshot_in(data: bytes, key: str) -> Snapshot | None:
-    """The snapshot in a file's contents; None where they are damaged."""
     found: Snapshot | None = attempted(lambda: parse_snapshot(data, key))
     return found
 

@@ -30,11 +30,7 @@ TEXTS = ArrayType(string())
 
 @dataclass(frozen=True)
 class View:
-    """The table that a system table describes.
-
-    `snapshot` is None for a table without one; `schema` is the newest, or that of the snapshot that was chosen with `at`
-    (`pinned`).
-    """
+    """The table that a system table describes; `schema` is the newest, or that of the snapshot chosen with `at` (`pinned`)."""
 
     timeline: Timeline
     snapshot: Snapshot | None
@@ -51,11 +47,7 @@ class View:
 
 @dataclass(frozen=True)
 class Wanted:
-    """What is asked of a system table.
-
-    `names` are the columns that are needed, those of the bound predicate `where` among them; `fields` those of the system
-    table.
-    """
+    """What is asked of a system table: `names` are the columns that are needed, also by the bound predicate `where`."""
 
     names: frozenset[str]
     where: Predicate | None = None
@@ -81,6 +73,8 @@ class Wanted:
 
 @dataclass(frozen=True)
 class SystemTable:
+    """A system table: its columns, which may depend on those of the table, and what reads at least the wanted ones."""
+
     name: str
     fields: Callable[[TableSchema], tuple[Field, ...]]
     rows: Callable[[View, Wanted], Rows]
@@ -96,8 +90,6 @@ def columns(*pairs: tuple[str, str]) -> tuple[Field, ...]:
 def fixed(
     name: str, fields: tuple[Field, ...], rows: Callable[[View, Wanted], Iterable[Mapping[str, Any]]]
 ) -> SystemTable:
-    """A small system table, whose rows are dicts."""
-
     def tables(view: View, wanted: Wanted) -> Rows:
         yield table_of(fields, list(rows(view, wanted)))
 
@@ -115,9 +107,7 @@ def with_rows(table: pa.Table, rows: int) -> pa.Table:
 
 
 def local_time(millis: int | None) -> int | None:
-    """A point in time as the wall clock of this machine (environment variable TZ) shows it, in milliseconds, as Apache
-    Paimon's tables do.
-    """
+    """A point in time as the wall clock of this machine (TZ) shows it, in milliseconds, as in Apache Paimon's tables."""
     if millis is None:
         return None
     try:

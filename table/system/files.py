@@ -154,7 +154,6 @@ class _FileTexts:
 
 
 def by_partition(files: FileColumns, text: Callable[[bytes], str]) -> pa.Array:
-    """A text of each file's partition, made once for each."""
     encoded = files.column("partition").dictionary_encode()
     return pa.array([text(data) for data in encoded.dictionary.to_pylist()], pa.string()).take(encoded.indices)
 

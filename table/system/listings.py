@@ -46,7 +46,6 @@ def history_row(snapshot: Snapshot) -> dict[str, Any]:
 def files_table(
     schema: TableSchema, paths: TablePaths, files: Sequence[FileColumns], where: Predicate | None = None
 ) -> pa.Table:
-    """One row per data file of the partitions that `where` chooses."""
     import pyarrow as pa
 
     if where is not None:
@@ -108,11 +107,9 @@ def _check_names(names: pa.Array) -> None:
 
 @dataclass(frozen=True)
 class PartitionTotal:
-    """What a partition holds.
+    """What a partition holds, by its bytes in manifests and by its path, such as `month=1`.
 
-    Attributes:
-        partition: its bytes, as in manifests; `path` is its name, such as `month=1`.
-        last_creation_ms: when its newest file was made, by the wall clock of its writer, as if that were UTC; None if unknown.
+    `last_creation_ms` is by the wall clock of the writer of its newest file, as if that were UTC; None if unknown.
     """
 
     partition: bytes
@@ -124,7 +121,7 @@ class PartitionTotal:
 
 
 def partition_totals(schema: TableSchema, entries: Sequence[ManifestEntry]) -> list[PartitionTotal]:
-    """What each partition holds, in the order of their paths."""
+    """In the order of their paths."""
     from ...core.places import codec_of
 
     codec = codec_of(schema)

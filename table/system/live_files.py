@@ -141,10 +141,7 @@ def _any(wanted: Wanted, column: str, low: int | None, high: int | None) -> bool
 
 
 def _on_partition(where: Predicate | None, codec: PartitionCodec) -> Predicate | None:
-    """What `partition = '{1, a}'` says of the partition columns; None if it says nothing that is sure.
-
-    The predicate on texts is tested again, so that a text which is no partition matches none.
-    """
+    """What `partition = '{1, a}'` says of the partition columns; None if nothing that is sure. It is tested again as text."""
     part = None if where is None else split_predicate(where, ["partition"])[0]
     kinds = [f.type for f in codec.fields]
     if part is None or not kinds or not all(isinstance(k, AtomicType) and k.root in _EXACT for k in kinds):

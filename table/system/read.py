@@ -33,7 +33,7 @@ MADE_BY_THE_READER = frozenset(t.name for t in history.TABLES)
 
 
 def system_table(name: str) -> SystemTable:
-    """By its name, in any case. `InvalidArgument` if there is none; lists similar ones."""
+    """By its name, in any case. `InvalidArgument` lists similar ones."""
     found = SYSTEM_TABLES.get(name.lower()) if isinstance(name, str) else None
     if found is None:
         raise InvalidArgument(f"there is no system table {name!r}", next_step=closest(str(name), list(SYSTEM_TABLES)))
@@ -96,17 +96,13 @@ def _batches(
 
 
 def _spelled(leaf: Comparison, table: SystemTable, codec: PartitionCodec) -> Comparison:
-    """A test of column `partition`, with the names of partitions in the table's own spelling."""
     if leaf.column != "partition" or leaf.op not in ("=", "!=", "in") or not codec.fields:
         return leaf
     return replace(leaf, literals=tuple(None if t is None else _own_spelling(t, table, codec) for t in leaf.literals))
 
 
 def _own_spelling(text: str, table: SystemTable, codec: PartitionCodec) -> str:
-    """The name of a partition as a table spells it: `{1, a}`, and in table `partitions` `month=1/c=a`.
-
-    `InvalidArgument`: it is no name of a whole partition.
-    """
+    """The name of a whole partition as a table spells it: `{1, a}`, and in table `partitions` `month=1/c=a`."""
     own = partition_spec if table.name == "partitions" else partition_text
     names = [f.name for f in codec.fields]
     in_braces = text[:1] == "{" and text[-1:] == "}"

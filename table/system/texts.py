@@ -57,9 +57,7 @@ def partition_spec(codec: PartitionCodec, partition: bytes) -> str:
 
 
 def grouped_texts(size: int, labels: Sequence[Any], make: Callable[[Array], pa.Array]) -> pa.Array:
-    """Texts of so many rows, made group by group. Rows that are equal in all `labels`, arrays of integers, are a group; `make`
-    gives the texts of the rows at some positions.
-    """
+    """Texts of rows, made together for those at positions with equal integers in all `labels`."""
     if not size:
         return pa.array([], pa.string())
     which = np.zeros(size, np.int64)
@@ -77,7 +75,6 @@ def grouped_texts(size: int, labels: Sequence[Any], make: Callable[[Array], pa.A
 
 
 def arities(rows: pa.Array) -> Array:
-    """The field count of each stored row."""
     return np.frombuffer(pc.binary_slice(rows, 0, 4).cast(pa.binary(4)).buffers()[1], ">i4", len(rows))
 
 

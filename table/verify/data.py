@@ -43,9 +43,7 @@ _SURELY_WHOLE = 32
 
 
 class DataCheck:
-    """Checks existing files. `schemas` are all readable ones, since a file is described by the schema with which it was
-    written. With `deep`, every row is read, too (see `rows`).
-    """
+    """Checks existing files; `schemas` are all that can be read, since a file is described by that with which it was written."""
 
     def __init__(
         self, timeline: Timeline, schemas: Mapping[int, TableSchema], findings: Findings, deep: bool = False

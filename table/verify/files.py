@@ -24,11 +24,7 @@ from .finding import Findings
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """A file that must exist.
-
-    `key` is relative to the table's root; `size` is None if it is not known; `entry` or `index` is the entry that describes
-    it.
-    """
+    """A file that must exist; its key is relative to the table's root, and `entry` or `index` describes it."""
 
     key: str
     size: int | None
@@ -38,10 +34,7 @@ class Expected:
 
 
 class FileCheck:
-    """Collects the files that snapshots need, and checks that they exist.
-
-    `schema` is the newest readable one, since partition columns and the locations of files do not change.
-    """
+    """`schema` is the newest readable one, since partition columns and the locations of files do not change."""
 
     def __init__(self, timeline: Timeline, schema: TableSchema, findings: Findings) -> None:
         self._timeline, self._findings = timeline, findings
@@ -60,7 +53,7 @@ class FileCheck:
         self._expected.update({extra: Expected(extra, None, where) for extra in keys[1:]})
 
     def expect_index(self, entry: IndexEntry, manifest: str, live: Iterable[ManifestEntry]) -> None:
-        """Expect an index file. Its deletion vectors must belong to the live data files of the snapshot."""
+        """Its deletion vectors must belong to the live data files of the snapshot."""
         where = f"manifest/{manifest}"
         key = self._findings.attempt(where, lambda: self._index_key(entry))
         if key is None:
@@ -81,7 +74,6 @@ class FileCheck:
         return self._keys.index(entry) if outside is None else self._places.external(outside)
 
     def expect_file(self, key: str, named_by: str) -> None:
-        """Expect any other file, such as statistics."""
         self._expected.setdefault(key, Expected(key, None, named_by))
 
     def check(self) -> list[Expected]:
@@ -101,7 +93,7 @@ class FileCheck:
         return present
 
     def _sizes_outside(self, keys: Sequence[str]) -> dict[str, int]:
-        """The sizes of files in external paths, which are looked at one by one."""
+        """Files in external paths are looked at one by one."""
 
         def size(key: str) -> int | None:
             store, inside = located(self._timeline.store, key)

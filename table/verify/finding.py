@@ -68,10 +68,7 @@ class Findings:
         self._found[Finding("warning", file, field, message)] = None
 
     def attempt(self, file: str, read: Callable[[], T], named_by: str = "") -> T | None:
-        """The result of `read()`, or None and a finding about `file`, which `named_by` references, if it cannot be read.
-
-        `StoreUnavailable` is raised.
-        """
+        """The result of `read()`, or None and a finding about `file`, which `named_by` references. Raises `StoreUnavailable`."""
         told = f"; {named_by} needs it" if named_by else ""
         try:
             return read()

@@ -22,9 +22,7 @@ from .finding import Finding, Findings
 
 @dataclass(frozen=True)
 class Roots:
-    """Every root that could be read, by its id or name; `snapshot_ids` are those of all snapshot files, readable or not,
-    ascending.
-    """
+    """Every root that could be read; `snapshot_ids` are those of all snapshot files, readable or not, ascending."""
 
     schemas: dict[int, TableSchema]
     snapshot_ids: list[int]
@@ -126,9 +124,8 @@ def _check_schema_ids(timeline: Timeline, roots: Roots, findings: Findings) -> N
 
 
 def check_lineage(timeline: Timeline, ids: Sequence[int], snapshots: dict[int, Snapshot], findings: Findings) -> None:
-    """Check that the ids have no gap, and that every snapshot follows the one that it was built on (G1, G6, H6).
-
-    `ids` are those of all existing snapshot files, ascending; `snapshots` are those that could be read.
+    """Check that the ids of existing files have no gap, and that each snapshot follows the one that it was built on (G1, G6,
+    H6).
     """
     for gap in _gaps(ids):
         findings.error(timeline.paths.snapshot(gap), "", "is missing between older and newer snapshots")
@@ -195,9 +192,7 @@ def _gaps(ids: Sequence[int]) -> list[int]:
 
 
 def lineage_findings(timeline: Timeline, newest: int | None = None) -> tuple[list[Snapshot], list[Finding]]:
-    """The snapshots that can be read, oldest first, and the findings about their ids, lineage and files; of the `newest` only,
-    if given.
-    """
+    """The (newest) snapshots that can be read, oldest first, and the findings about their ids, lineage and files."""
     findings = Findings()
     ids = timeline.checked_snapshot_ids()
     if newest is not None:

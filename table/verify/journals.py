@@ -26,8 +26,6 @@ def check_commits(
     """Compare each snapshot that a journal reports as landed with the one that has its id.
 
     Snapshots that have expired tell nothing. A rollback that deletes snapshots, as Apache Paimon's does, is reported as well.
-
-    `ids` are those of all existing snapshot files, ascending; `snapshots` are those that could be read.
     """
     lines = list(lines)
     if not lines or not ids:

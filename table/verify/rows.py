@@ -54,12 +54,7 @@ class RowCheck:
         self._options, self._findings = options, findings
 
     def check(self, store: Store, key: str, name: str, file: DataFile, schema: TableSchema) -> bool:
-        """Read the rows of a file, which findings call `name`. Returns True. `schema` is that with which it was written.
-
-        Raises:
-            TableCorrupt: the file is missing or damaged, or has another number of rows than its manifest says.
-            Unsupported: it cannot be read.
-        """
+        """Read the rows of a file, which findings call `name`. Returns True; else raises `TableCorrupt` or `Unsupported`."""
         file_format = format_of(file.file_name)
         if file_format == BLOB_FORMAT:
             for _ in blob_values([DataSource(store, key, file, self._options)], file.first_row_id or 0, file.row_count):
@@ -94,7 +89,6 @@ class RowCheck:
     def _batches(
         self, store: Store, key: str, file: DataFile, schema: TableSchema, fields: Sequence[Field]
     ) -> Iterator[tuple[pa.RecordBatch, set[str]]]:
-        """The file's columns as they are read, each batch with the columns that the file lacks."""
         projection = plan_projection(schema.fields, fields, f"schema {schema.id}")
         opened = open_data_file(store, key, file, projection, self._options)
         if not opened.has_columns:
@@ -148,7 +142,6 @@ class RowCheck:
 
 
 def _written(file: DataFile, schema: TableSchema) -> list[Field]:
-    """The columns that reads take from a file: those that were written, without partition columns."""
     return [
         f
         for f in schema.fields
@@ -188,9 +181,7 @@ def _is_outside(said: ColumnStats, seen: ColumnStats) -> bool:
 
 
 def _is_tight(said: ColumnStats, seen: ColumnStats) -> bool:
-    """Whether the bounds are those of the values. Texts may be cut off, and then the last character of the maximum is the next
-    one.
-    """
+    """Texts of bounds may be cut off, and then the last character of the maximum is the next one."""
     if said.min is None or said.max is None:
         return True
     if seen.min is None or seen.max is None:

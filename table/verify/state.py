@@ -33,11 +33,9 @@ _TOLD = 5
 
 @dataclass
 class State:
-    """The live files of one snapshot.
+    """The live files of one snapshot, by identity, each with the manifest that it comes from.
 
     Attributes:
-        names: its manifests, in order.
-        live: the entries by identity, each with the manifest that it comes from.
         deleted: the identities of all DELETEs, under which a reader finds no file.
         whole: everything could be read, so that counts can be compared.
     """
@@ -59,7 +57,6 @@ class StateCheck:
         self._previous: tuple[int, State] | None = None
 
     def state_of(self, key: str, snapshot: Snapshot) -> State:
-        """Read and check the state of a snapshot, or tag, whose file has this key."""
         base = self._list(snapshot.base_manifest_list, snapshot.base_manifest_list_size, "baseManifestList", key)
         delta = self._list(snapshot.delta_manifest_list, snapshot.delta_manifest_list_size, "deltaManifestList", key)
         self._load([*(base or ()), *(delta or ())], key)
@@ -76,7 +73,7 @@ class StateCheck:
         return state
 
     def changelog_of(self, key: str, snapshot: Snapshot) -> list[tuple[ManifestEntry, str]]:
-        """Read and check a snapshot's changelog and its count of rows. Returns its files with the manifests that name them."""
+        """Returns its files with the manifests that name them."""
         if snapshot.changelog_manifest_list is None:
             return []
         size = snapshot.changelog_manifest_list_size
@@ -215,7 +212,6 @@ class StateCheck:
             self._findings.error(key, "deltaRecordCount", message)
 
     def _compare(self, key: str, snapshot: Snapshot, previous: State, state: State) -> None:
-        """Check that a snapshot's base is exactly the state of the previous one."""
         lost = [i[3] for i in previous.live if i not in state.live]
         strange = [i[3] for i in state.live if i not in previous.live]
         for names, what in ((lost, "lacks"), (strange, "has, unlike the previous snapshot,")):
@@ -228,9 +224,7 @@ class StateCheck:
     # ------------------------------------------------------------------------------------------------------ manifests
 
     def _check_manifest(self, manifest: ManifestFile, entries: Sequence[ManifestEntry]) -> None:
-        """Check that a manifest's entry in its list covers its entries. If a range is too narrow, readers miss live files
-        (format/manifests §3).
-        """
+        """If the range of a manifest in its list is too narrow, readers miss live files (format/manifests §3)."""
         name, say = manifest.file_name, self._findings.error
         added = sum(e.kind == ADD for e in entries)
         for field_name, said, is_count in (

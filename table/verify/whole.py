@@ -43,14 +43,9 @@ def verify_store(
     data: Depth = False,
     journal: Iterable[Entry | Damage] = (),
 ) -> list[Finding]:
-    """Check a table, which may be too damaged to be opened.
+    """Check a table, which may be too damaged to be opened; as `Table.verify`. The commits in `journal` must be there.
 
-    `snapshots` and `data` are as for `Table.verify`; the commits of the lines of `journal` must be there. Returns the
-    findings, empty for a sound table. Severity "error" means that rows are lost, wrong or unreadable.
-
-    Raises:
-        TableNotFound: there is neither a schema nor a snapshot.
-        StoreUnavailable: the store did not answer.
+    `TableNotFound`: there is neither a schema nor a snapshot.
     """
     if data not in (False, True, "deep"):
         raise InvalidArgument(f"data={data!r} is no depth of a check", next_step='use False, True or "deep"')
@@ -66,8 +61,8 @@ def verify_store(
 
 
 def _overtaken(roots: Roots, earliest: object, ids: Sequence[object]) -> bool:
-    """Whether an expiry has begun to delete snapshots that were looked at. What they lack is no damage: what is left is looked
-    at anew.
+    """Whether an expiry has begun to delete snapshots that were looked at. What they lack is no damage: the rest is looked at
+    anew.
 
     Their files go before they do, and EARLIEST is raised before anything goes.
     """
@@ -94,7 +89,6 @@ def _verified(
 
 
 def _chosen(timeline: Timeline, roots: Roots, snapshots: Which, findings: Findings) -> list[tuple[str, Snapshot]]:
-    """The (key, snapshot) pairs to check, ascending, with tags last."""
     readable = sorted(roots.snapshots)
     if snapshots is None:
         ids = [i for i in readable[-2:] if i >= readable[-1] - 1]
@@ -148,8 +142,7 @@ def _check_states(
 def _keeps_changelog(timeline: Timeline, roots: Roots, key: str, snapshot: Snapshot, findings: Findings) -> bool:
     """Whether a root's changelog must be there. That of a tag goes with the snapshot (decision 54).
 
-    The snapshot that a branch began with may come from a tag, or from a snapshot that Apache Paimon has expired since: its
-    changelog may be gone as a whole.
+    That with which a branch began may be gone, as it comes from a tag, or Apache Paimon has expired its snapshot since.
     """
     if key.startswith(timeline.paths.tag_dir):
         return False
