@@ -34,8 +34,7 @@ _OPTION = "option."
 def options_of_statement(given: Mapping[str, str]) -> dict[str, str] | None:
     """The user's options, from those that the source gets for `CREATE TABLE`; None outside of this statement.
 
-    Spark mixes OPTIONS, TBLPROPERTIES and properties of the catalog, and repeats those of OPTIONS with a prefix. Secrets are
-    refused.
+    Spark mixes OPTIONS, TBLPROPERTIES and the catalog's properties, and repeats OPTIONS with a prefix. Secrets are refused.
     """
     options = {str(key).lower(): str(value) for key, value in given.items()}
     if not all(key in options for key in _CATALOGS):
@@ -74,9 +73,7 @@ class CatalogTable:
     options: Mapping[str, str] = field(default_factory=dict)
 
     def lasting(self) -> dict[str, str]:
-        """The options of each read and write. Those of a single write are refused: a second one would count as a repetition of
-        it.
-        """
+        """The options of each read and write. Those of a single write are refused: a second one would count as its repetition."""
         for name in ONE_WRITE:
             if name in self.options:
                 raise Unsupported(

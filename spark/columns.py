@@ -62,9 +62,8 @@ class Columns:
     def clustered(self, frame: Any, table: TableSchema, filled: Collection[str]) -> Any:
         """The selected frame, with the rows of each partition together, so that few tasks write files of it.
 
-        With adaptive execution, Spark splits a partition that is much larger than the others, and writes small ones in one
-        task. Without it, Spark would start as many tasks as its shuffles have partitions. Columns in `filled` have one
-        value.
+        With adaptive execution, Spark splits a partition that is much larger than the others, and writes small ones in one task.
+        Without it, Spark would start as many tasks as its shuffles have partitions. Columns in `filled` do not vary.
         """
         places = {name: f"c{i}" for i, name in enumerate(self.names)}
         parts = [places[name] for name in table.partition_keys if name in places and name not in filled]

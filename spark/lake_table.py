@@ -93,7 +93,7 @@ class LakeTable:
     def delete(self, condition: Condition = None, **about: Any) -> RowReceipt:
         """Delete the rows for which a condition is true, or all rows, in one commit.
 
-        `condition` is SQL text, or a Column; `about` is as for `Table.delete`: `commit_user`, `identifier`, `isolation`,
+        `condition` is SQL text, or a Column; `about` is as for `Table.delete`: `commit_user`, `identifier`, `isolation` or
         `properties`.
         """
         zone, text = session_zone(self.spark), as_text(condition, "condition")
@@ -107,8 +107,7 @@ class LakeTable:
     ) -> RowReceipt:
         """Give columns of the rows for which a condition is true, or of all rows, new values, in one commit.
 
-        `condition` and `about` are as for `delete`; `set` has an SQL expression as text, a Column, or `ll.lit(…)` for each
-        column.
+        `condition` and `about` are as for `delete`; `set` has SQL text, a Column or `ll.lit(…)` for each column.
         """
         if set is None and isinstance(condition, Mapping):
             condition, set = None, condition  # noqa: A001

@@ -169,9 +169,7 @@ def _uri(url: str) -> str:
 
 
 def by_folders(splits: Iterable[Split], schema: TableSchema) -> tuple[str, list[Split], list[Split]]:
-    """Splits in folders whose names say to Spark what the manifest says of their partitions, with their folder; and all
-    others.
-    """
+    """Splits whose folders say to Spark what the manifest says of their partitions, after the folder of these; and all others."""
     if not schema.partition_keys or not all(map(_PLAIN_NAME.fullmatch, schema.partition_keys)):
         return "", [], list(splits)
     codec = codec_of(schema)

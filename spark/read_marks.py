@@ -69,10 +69,10 @@ def with_mark(schema: spark.StructType, mark: Mark | None) -> spark.StructType:
 
 
 def read_at(df: Any, table: Table, unplanned: int | None = None) -> int | None:
-    """The snapshot of the table that a frame with rows of it was computed from, for an overwrite; `InvalidArgument` if it does
-    not say.
+    """The snapshot of the table that a frame was computed from, for an overwrite of the table; None if it has no rows of it.
 
     `unplanned` is the newest snapshot, if Spark has not planned yet what the frame reads of tables of its catalog.
+    `InvalidArgument`: the frame does not say which one; the error says what to do.
     """
     return read_by(df.schema, table, PROCESS, _plan_of(df), unplanned)
 

@@ -305,8 +305,9 @@ def native_root(store: Store) -> str:
 
 
 def packed(splits: Sequence[Split], tasks: int, most_bytes: int) -> list[list[Split]]:
-    """Group splits into as few large tasks as run at once, because starting one costs more than opening a file (format/spark
-    §3).
+    """Group splits into a few large tasks, because starting a task costs more than opening a file (format/spark §3).
+
+    There are as many as run at once, if there are enough splits. Only its last split may make one larger than `most_bytes`.
     """
     if not splits:
         return []

@@ -94,9 +94,7 @@ class _Call:
 
 
 def _sealed(function: Callable[..., Any], *arguments: Any) -> bytes:
-    """Bytes that `opener` turns into the result of the call, with what the caller allowed tables to use outside of their
-    folders.
-    """
+    """Bytes that `opener` turns into the result of the call; what the caller allowed tables to use elsewhere travels along."""
     call = _Call(_called, allowed_now(), function, arguments)
     return bytes(cloudpickle.dumps(call))  # type: ignore[no-untyped-call]
 

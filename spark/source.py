@@ -48,11 +48,10 @@ _TASKS = 4
 
 
 def register(session: Any) -> None:
-    """Register the data source `lakelatch` with this one session, classic or Connect. Relative paths begin at the current
-    folder.
+    """Register the data source `lakelatch` with this one session, classic or Connect.
 
-    Filters and column choices of a query do not reach a source written in Python; its options `where` and `columns` do, and
-    `lakelatch.spark.read` needs none of them.
+    Relative paths begin at the current folder. Filters and column choices of a query do not reach a source written in Python; its
+    options `where` and `columns` do, and `lakelatch.spark.read` needs none of them.
 
     A frame or temporary view shows the snapshot that was the latest when it was first used. Spark keeps that, and `REFRESH TABLE`
     changes nothing: create the view again to see newer rows (docs/spark-by-habit.md). `VERSION AS OF` needs a catalog in the JVM,

@@ -55,9 +55,7 @@ class TaskMessage(WriterCommitMessage):
 
 
 class TableSourceWriter(Carried, DataSourceArrowWriter):
-    """One write, created when the query is planned and then pickled. `process` is the user's, whose marks in the columns
-    count.
-    """
+    """One write, created when the query is planned and then pickled. Marks in the columns count if they are of `process`."""
 
     def __init__(self, options: SourceOptions, schema: spark.StructType, overwrite: bool, process: str = "") -> None:
         check_identity(options.commit_user, options.identifier)

@@ -53,7 +53,7 @@ def attempt_name(job: str) -> str:
 
 
 def partition_id() -> int:
-    """That of the frame on which the running task works."""
+    """The partition of the frame on which the running task works."""
     from pyspark import TaskContext
 
     context = TaskContext.get()
@@ -94,9 +94,7 @@ class WriteTask:
             yield pa.record_batch({"message": pa.array([pickle.dumps(m) for m in messages], pa.binary())})
 
     def write(self, batches: Iterable[Any]) -> list[CommitMessage]:
-        """`LakelatchError`: a value does not fit, or the store fails. This attempt's files are deleted, or the message names
-        them.
-        """
+        """Write all rows. `LakelatchError`: this attempt's files are deleted, or the message names them."""
         writer = self._writer()
         try:
             renamed = (named(batch, self.names, self.schema) for batch in batches)

@@ -78,9 +78,7 @@ class MarkedScan:
     bitmaps: list[Any]
 
     def live_rows(self, session: Any, frame: Any, table: str) -> Any:
-        """Of a scan of these files by Spark's own reader, with the column `ROW_INDEX`, the rows that are not deleted, without
-        it.
-        """
+        """The rows that are not deleted, of a scan by Spark's own reader; its column `ROW_INDEX` goes."""
         sizes = np.array([split.files[0].file_size for split in self.splits])
         slots = slots_for(sizes)
         value = session.createDataFrame(_one_value(self._words(slots, sizes))).scalar()
@@ -111,7 +109,7 @@ class MarkedScan:
 
 
 def marked_scans(store: Store, splits: Sequence[Split]) -> list[MarkedScan]:
-    """Files without any other rows are in none. `TableCorrupt`: a vector is missing or damaged."""
+    """The scans of files that have other rows than deleted ones. `TableCorrupt`: a vector is missing or damaged."""
     files = file_by_file(splits)
     vectors = in_order((partial(_vector, store, split) for split in files), min(READ_THREADS, len(files)))
     seen: Counter[int] = Counter()

@@ -33,10 +33,9 @@ MAXWELL_MARKS = ("bootstrap-start", "bootstrap-complete")
 def captured(
     data: Any, keys: Sequence[str], sequence: Sequence[str], kind: str | None, shape: Shape
 ) -> tuple[Any, str | None]:
-    """Rows for `upsert`, and the name of the column with their kinds; None if all are inserts. Arguments as for
-    `Table.apply_changes`.
+    """Rows for `upsert`, and the name of the column with their kinds; None if all are inserts.
 
-    `InvalidArgument`: a row cannot be understood; names the column and the value.
+    Arguments are as for `Table.apply_changes`. `InvalidArgument`: a row cannot be understood; names the column and the value.
     """
     batches = batches_of(data)
     first = next(batches, None)

@@ -247,8 +247,9 @@ def drop_table(
 def rename_table(url: str, new_url: str, *, storage_options: Mapping[str, Any] | None = None) -> Table:
     """Rename a table in one atomic step. Returns the table at its new place.
 
-    Jobs that write to the table under its old name get an error that says so. `TableExists`: something is at the new URL.
-    `Unsupported`: the store cannot rename a folder in one step, as no object store can; nothing was changed.
+    Jobs that write to the table under its old name get an error that says so. `TableNotFound`: nothing is at the URL.
+    `TableExists`: something is at the new one. `Unsupported`: the store cannot rename a folder in one step, as no object store
+    can; nothing was changed.
 
     >>> import pyarrow as pa, lakelatch as ll
     >>> table = ll.create_table("memory://rename-doctest/t", pa.schema([("v", pa.int64())]))

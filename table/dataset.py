@@ -1,10 +1,9 @@
 """A table's rows as an Arrow dataset, for tools that push their columns and filters down.
 
-Owns: `TableDataset`. Must not know: how a scan is planned, how files are read. Sources: architecture §5; format/statistics
-§3.
+Owns: `TableDataset`. Must not know: how a scan is planned or files are read. Sources: architecture §5; format/statistics §3.
 
-Invariants: A dataset shows one snapshot, also to a query that scans it several times (G4). Nothing is read before a scan is
-asked for. The tool's filter is always evaluated by Arrow on the rows that are left.
+Invariants: A dataset shows one snapshot, also to a query that scans it several times (G4). Nothing is read before a scan is asked
+for. The tool's filter is always evaluated by Arrow on the rows that are left.
 """
 
 from __future__ import annotations
@@ -73,7 +72,7 @@ class TableDataset(ds.Dataset):  # type: ignore[misc]
         the same methods, and reads no file before somebody asks for its rows: Arrow's scanner would read many ahead.
 
         Args:
-            columns: column names, or new names with expressions; None = all.
+            columns: column names, or new names with expressions; None = all. `InvalidArgument`: an unknown column.
             filter: a `pyarrow.compute.Expression`.
             options: Arrow's other options. `batch_size`, `use_threads` and `memory_pool` apply to what Arrow does with the rows;
                 those of single files are ignored.
@@ -93,11 +92,11 @@ class TableDataset(ds.Dataset):  # type: ignore[misc]
         )
 
     def to_table(self, columns: Columns = None, filter: Any = None, **options: Any) -> pa.Table:  # noqa: A002
-        """As one Arrow table. The arguments are those of `scanner`."""
+        """The rows as one Arrow table. The arguments are those of `scanner`."""
         return self.scanner(columns, filter, **options).to_table()
 
     def to_batches(self, columns: Columns = None, filter: Any = None, **options: Any) -> Iterator[pa.RecordBatch]:  # noqa: A002
-        """As record batches. The arguments are those of `scanner`."""
+        """The rows as record batches. The arguments are those of `scanner`."""
         return iter(self.scanner(columns, filter, **options).to_batches())
 
     def head(self, num_rows: int, columns: Columns = None, filter: Any = None, **options: Any) -> pa.Table:  # noqa: A002

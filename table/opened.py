@@ -161,7 +161,7 @@ class OpenTable:
         in_order: bool = False,
         query: str = "",
     ) -> Transaction:
-        """With the schema that this table shows; `newest_schema`: give up if there is a newer one."""
+        """A transaction with the schema that this table shows; `newest_schema`: give up if there is a newer one."""
         from .writing.transaction import Transaction
 
         return Transaction(

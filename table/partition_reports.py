@@ -27,7 +27,7 @@ _IN_A_CATALOG = re.compile(r"([^/]+)\.db/([^/]+)$")
 
 
 def service_of(schema: TableSchema) -> str:
-    """`InvalidArgument`: the option is not set, is no URL of HTTP, or names a user, which no request would send."""
+    """The URL in the table's options. `InvalidArgument`: it is not set, is no URL of HTTP, or names a user, who is never sent."""
     key = opt.PARTITION_MARK_DONE_URL.key
     url = schema.options.get(opt.PARTITION_MARK_DONE_URL).strip()
     if not _HTTP.fullmatch(url):

@@ -189,7 +189,7 @@ class MarkedPartitions(ShownAsText):
 
 
 def actions_of(schema: TableSchema) -> tuple[str, ...]:
-    """`Unsupported`: one needs something that lakelatch lacks; `InvalidArgument`: the service of `http-report` is not named."""
+    """The actions of the option. `Unsupported`: one needs what lakelatch lacks; `InvalidArgument`: it lacks its service."""
     key = opt.PARTITION_MARK_DONE_ACTION.key
     actions = tuple(
         filter(None, (part.strip() for part in schema.options.get(opt.PARTITION_MARK_DONE_ACTION).split(",")))
@@ -228,8 +228,9 @@ def named_partitions(
 def idle_partitions(
     schema: TableSchema, store: Store, totals: Sequence[PartitionTotal], now_ms: int, idle_ms: int, zone: tzinfo | None
 ) -> list[str]:
-    """The paths of partitions that got no file for some time and are not marked since; not before option
-    `partition.time-interval`.
+    """The paths of partitions that got no file for some time and are not marked since.
+
+    With option `partition.time-interval` a partition is not idle before the interval that it stands for is over.
     """
     now, interval = wall_ms(now_ms, zone), schema.options.get(opt.PARTITION_TIME_INTERVAL)
     times, codec, found = times_of(schema), codec_of(schema), []
@@ -276,7 +277,7 @@ def read_mark(store: Store, path: str) -> Mark | None:
 
 
 def mark_partition(store: Store, schema: TableSchema, path: str, actions: Sequence[str], now_ms: int) -> None:
-    """By one action after the other. `StoreUnavailable`: one failed; those after it were not begun."""
+    """Mark a partition by one action after the other. `StoreUnavailable`: one failed; those after it were not begun."""
     for action in actions:
         if action == BY_HTTP:
             report_partition(store, schema, path)

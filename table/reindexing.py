@@ -49,7 +49,7 @@ from .scan.split import Split
 from .scan.split_planning import SplitPlanner
 
 GROUP_BYTES = 256 << 20
-"""Of the files whose indexes one thread makes, one after the other."""
+"""The files whose indexes one thread makes, one after the other."""
 THREADS = 4
 
 

@@ -122,7 +122,8 @@ class Table(
     def files(self, partition: Mapping[str, Any] | str | None = None) -> pa.Table:
         """One row per live data file: partition, bucket, path, rows, bytes, level, schema, sequence numbers.
 
-        Only those of some partitions, given by all or some columns: `{"month": 1}` or `"month=1"`.
+        Only those of some partitions, given by all or some columns: `{"month": 1}` or `"month=1"`. `InvalidArgument`: a column is
+        no partition column, or a value does not fit.
         """
         from . import system
         from .compaction.plan import of_partitions
@@ -196,7 +197,7 @@ class Table(
     def plan(self, where: Where = None, columns: Sequence[str] | None = None) -> ScanPlan:
         """The plan of a read: its splits, how many files were considered, and how many were pruned and why. Can be printed.
 
-        Like every read, it is made with the newest schema, whoever changed it last.
+        Like every read, it is made with the newest schema, whoever changed it last. Arguments are as for `to_batches`.
         """
         return self._planned(where, columns)[0]
 

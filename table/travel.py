@@ -113,7 +113,7 @@ def schema_at(timeline: Timeline, snapshot: Snapshot, latest: TableSchema) -> Ta
 
 
 def epoch_millis(moment: Any, name: str = "timestamp", zone: tzinfo | None = None) -> int:
-    """A time with a zone as milliseconds since 1970, rounded down. Without one it is of `zone`; else `InvalidArgument`.
+    """A time as milliseconds since 1970, rounded down. Without a zone it is of `zone`; if that is None, `InvalidArgument`.
 
     >>> epoch_millis("1970-01-01T01:00+01:00"), epoch_millis(5), epoch_millis(datetime(1970, 1, 1, 0, 0, 1, tzinfo=timezone.utc))
     (0, 5, 1000)

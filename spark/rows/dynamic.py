@@ -22,8 +22,7 @@ from ...table.writing.dynamic_buckets import DynamicBuckets
 
 @dataclass(frozen=True)
 class DynamicPlan:
-    """What is sent to the tasks of a job. Keys are placed by the index of `snapshot`; so many assigners divide new keys among
-    them.
+    """What is sent to the tasks of a job. Keys are placed by the index of `snapshot`; assigners divide new keys among them.
 
     If `replaces`, the rows replace those of their partitions, whose index begins again.
     """
@@ -37,9 +36,7 @@ class DynamicPlan:
     def of(
         schema: TableSchema, paths: TablePaths, base: Snapshot | None, tasks: int, replaces: bool
     ) -> DynamicPlan | None:
-        """None if the buckets are not dynamic. `tasks` is the number of assigners, unless `dynamic-bucket.initial-buckets`
-        gives it.
-        """
+        """None if the buckets are not dynamic. There are `tasks` assigners, unless `dynamic-bucket.initial-buckets` is set."""
         if bucket_mode(schema) is not BucketMode.DYNAMIC:
             return None
         return DynamicPlan(paths, base, schema.options.get(opt.DYNAMIC_INITIAL_BUCKETS) or tasks, replaces)

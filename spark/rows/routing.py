@@ -26,7 +26,7 @@ _TASK, _ORDER = "task", "position"
 
 
 def check_written_by_spark(table: TableSchema, *, shuffles: bool) -> None:
-    """As `check_writable`. The data source cannot bring rows together (`shuffles`)."""
+    """Refuse tables that no job of Spark can write yet, as `check_writable` does. Who `shuffles` can bring rows together."""
     if table.primary_keys:
         check_buckets(table.bucket, table.primary_keys, table.partition_keys, shuffles=shuffles)
     check_writable(table, keyed=True)
@@ -56,7 +56,7 @@ def check_buckets(
 
 
 def routed(frame: Any, table: TableSchema, places: Mapping[str, str]) -> Any:
-    """By partitions and fixed buckets; with a primary key, the rows of a task are sorted by partition, bucket and key."""
+    """The frame, repartitioned by partition and bucket; with a primary key, tasks get rows sorted by these and by the key."""
     parts = [places[name] for name in table.partition_keys if name in places]
     if not table.primary_keys and not any(name in places for name in table.bucket_keys):
         return frame  # all rows have the same key, and so there is only one bucket

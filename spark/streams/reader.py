@@ -186,7 +186,10 @@ class StreamPartition(InputPartition):
 
 @dataclass(frozen=True)
 class StreamTask:
-    """Without `row_kinds`, only rows that came are shown, and rows that went are an error, unless `ignores_deletes`."""
+    """Reads changes into the rows of a stream.
+
+    Without `row_kinds`, only rows that came are shown, and rows that went are an error, unless `ignores_deletes`.
+    """
 
     task: ChangeTask
     row_kinds: bool

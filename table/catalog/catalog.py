@@ -133,7 +133,10 @@ class Catalog:
     # ------------------------------------------------------------------------------------------------------ databases
 
     def create_database(self, name: str, *, exist_ok: bool = False) -> None:
-        """Make a database; if there is one, `InvalidArgument`, unless `exist_ok`. After `StoreUnavailable`, run it again."""
+        """Make a database. After `StoreUnavailable`, run it again.
+
+        `InvalidArgument`: the name cannot be one, or there is such a database and `exist_ok` is False.
+        """
         if checked_database(name) in self.databases():
             if not exist_ok:
                 raise InvalidArgument(f"there is a database {name!r} in {self.url}", next_step="pass exist_ok=True")
@@ -145,8 +148,7 @@ class Catalog:
     def drop_database(
         self, name: str, *, cascade: bool = False, dry_run: bool = False, progress: Progress | None = None
     ) -> list[DropPlan]:
-        """Drop a database; with `cascade`, its tables too. Returns what was, or with `dry_run` would be, deleted of each
-        table.
+        """Drop a database; with `cascade`, its tables too. Returns what was, or with `dry_run` would be, deleted.
 
         `progress` is called with the number of files of the current table deleted so far, and their total. `InvalidArgument`:
         there is no such database; it holds tables, and `cascade` is False; or files that belong to no table, which are never
@@ -206,8 +208,10 @@ class Catalog:
         comment: str | None = None,
         exist_ok: bool = False,
     ) -> Table:
-        """Create a table in a database that exists; without it, `InvalidArgument`. Text in `like` is the name of a table of
-        this catalog. All else is as for `ll.create_table`.
+        """Create a table in a database that exists.
+
+        `InvalidArgument`: there is no such database. Text in `like` names a table of this catalog. All else is as for
+        `ll.create_table`.
         """
         found = self._plain(name)
         self._check_database(found.database)
@@ -290,6 +294,6 @@ class Catalog:
 def open_catalog(url: str, *, storage_options: Mapping[str, Any] | None = None) -> Catalog:
     """Open a catalog: the databases and tables below a URL, in the layout of Apache Paimon's file-system catalog.
 
-    Arguments are those of `Catalog`. Sends no request. A folder that holds nothing yet is an empty catalog.
+    Arguments are those of `Catalog`; `InvalidArgument`: one is not valid. Sends no request. An empty folder is an empty catalog.
     """
     return Catalog(url, storage_options)

@@ -65,7 +65,7 @@ class TableUpkeep(ShownAsText):
 
 @dataclass(frozen=True)
 class Upkeep(ShownAsText):
-    """The maintenance of some tables, by name; `applied` is False for a plan."""
+    """The maintenance of some tables, in the order of their names. It is only planned if `applied` is False."""
 
     applied: bool
     tables: tuple[TableUpkeep, ...]

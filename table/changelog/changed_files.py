@@ -46,10 +46,9 @@ class ChangedFiles:
 def files_changed_by(
     timeline: Timeline, schema: TableSchema, before: Snapshot | None, found: Snapshot, overwrites: bool
 ) -> ChangedFiles:
-    """The files that one snapshot changed; if `overwrites` is False, those that an APPEND added, which is what Apache Paimon
-    reads.
+    """The files that one snapshot changed; with `overwrites` False, those that an APPEND added, as Apache Paimon reads them.
 
-    `before` is None if it has expired, too; then `InvalidArgument` if rows were removed with it.
+    `before` is None for the first snapshot, and where it has expired: `InvalidArgument` if rows that were removed went with it.
     """
     if not overwrites and found.commit_kind != "APPEND":
         return ChangedFiles(found)

@@ -33,7 +33,7 @@ _FileVectors = Mapping[Owner, object]
 
 @dataclass(frozen=True)
 class Told:
-    """Files whose rows are changes with their kinds; or that the state is to be compared with the one before."""
+    """A snapshot tells the changes in these files, which hold their kinds, or its state is compared with the one before."""
 
     files: tuple[ManifestEntry, ...] = ()
     compares: bool = False
@@ -77,7 +77,7 @@ class KeyChanges:
         self._mode, self._overwrites = mode, overwrites
 
     def told_by(self, before: Snapshot | None, found: Snapshot) -> Told:
-        """`before` is None if there is none, or its state has expired."""
+        """What a snapshot tells; `before` is None if there is none, or its state has expired."""
         if found.commit_kind == "OVERWRITE":
             return Told(compares=self._overwrites)
         if self._reads_changelog(found):

@@ -57,7 +57,7 @@ class Conformer:
         self._known = {f.name for f in fields}
 
     def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """`InvalidArgument`: the table lacks a column of the batch, a required column is missing, or a value does not fit."""
+        """Fit a batch. `InvalidArgument`: the table lacks a column of it, a required one is missing, or a value does not fit."""
         names = batch.schema.names
         unknown = [name for name in names if name not in self._known]
         if unknown:

@@ -37,8 +37,7 @@ def has_required_parts(kind: Any) -> bool:
 def with_required_parts(array: Any, target: Any, where: str) -> Any:
     """The array with its required parts filled inside null ROWs.
 
-    `InvalidArgument` names a required part that is null. An array of another shape is returned unchanged, for the cast to
-    refuse.
+    `InvalidArgument` names a required part that is null. An array of another shape is left for the cast to refuse.
     """
     if not has_required_parts(target):
         return array

@@ -30,8 +30,9 @@ _CLOCK = r"^[0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,3})?)?$"
 
 
 def converted(array: Any, data_type: AtomicType, where: str) -> Any:
-    """As an array of a column's type, or `InvalidArgument` with the column `where` and the value. It is no dictionary, and not
-    nested.
+    """The values of an array, no dictionary and not nested, as those of a column's type.
+
+    `InvalidArgument`: values of this type are refused, or one does not fit; names the column `where`, and the value.
     """
     target = to_arrow(data_type)
     rule = rule_of(array.type, data_type)

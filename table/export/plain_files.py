@@ -59,7 +59,7 @@ def export_rows(
     rows_per_file: int,
     progress: Callable[[int, int], None] | None,
 ) -> Export:
-    """`InvalidArgument` if the folder holds files of something else, or a finished export."""
+    """Write the rows of a plan. `InvalidArgument`: the folder holds files of something else, or a finished export."""
     if file_format not in FORMATS:
         raise InvalidArgument(
             f"format {file_format!r} cannot be exported", next_step=f"use one of {', '.join(FORMATS)}"

@@ -24,7 +24,7 @@ from .position import Position
 from .start import expired, oldest_told
 
 MOST_SNAPSHOTS = 64
-"""Looked up at a time, so that a reader far behind needs little memory."""
+"""So many snapshots are looked up at a time, so that a reader far behind needs little memory."""
 
 
 @timed("a look at new snapshots", lambda timeline: timeline.store)

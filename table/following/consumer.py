@@ -25,7 +25,7 @@ def start_of_consumer(
 ) -> tuple[Position, Mover | None]:
     """Where a reader begins, and what to call with each position that it has reached, if it has a consumer.
 
-    As `start_of` for a consumer that does not exist yet. `InvalidArgument` also: what the consumer has still to read has expired.
+    A consumer that is new begins as `start_of` says. `InvalidArgument`: what one has still to read has expired.
     """
     if name is None:
         return start_of(timeline, start, newest, full), None

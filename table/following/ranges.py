@@ -48,8 +48,9 @@ class Limits:
 
 
 class Ranges:
-    """`begin` says, given the newest snapshot, where a new stream begins, and whether that is so because this snapshot is the
-    newest.
+    """The ranges of one stream.
+
+    Given the newest snapshot, `begin` says where a new stream begins, and whether that is so because this snapshot is the newest.
     """
 
     def __init__(

@@ -119,7 +119,7 @@ class Cleaning(OpenTable):
 
 
 def orphans_until(now_ms: int, older_than: Moment) -> int:
-    """In milliseconds since 1970, before which files are considered; `InvalidArgument` if that is less than an hour ago."""
+    """The time before which files are considered, in milliseconds since 1970; `InvalidArgument` if it is not an hour ago."""
     from ...coordinator.maintenance.orphans import DAY_MS, YOUNGEST_MS
     from ..travel import older_than_millis
 

@@ -60,8 +60,7 @@ class Inspection(OpenTable):
             where: a predicate on the columns of the system table, made with `ll.col(...)`, or its text. Only the files that it
                 needs are read: snapshots by `snapshot_id`, tags by `tag_name`, manifests by `partition`, `bucket` and `level`.
 
-        `InvalidArgument`: there is no such system table or column. `TableCorrupt`: a file that is needed is missing or
-        damaged.
+        `InvalidArgument`: there is no such system table or column. `TableCorrupt`: a file of it is missing or damaged.
 
         >>> import pyarrow as pa, lakelatch as ll
         >>> table = ll.create_table("memory://system-doctest/t", pa.schema([("v", pa.int64())]))
@@ -82,8 +81,8 @@ class Inspection(OpenTable):
     ) -> pa.RecordBatchReader:
         """A system table as a reader, which fetches rows as they are asked for; otherwise as `system`.
 
-        Use it for `files` of a very large table, and for `audit_log`, `binlog`, `changelog`, `ro` and `row_tracking`, which have
-        all rows.
+        Use it for `files` of a very large table, and for those with as many rows as the table: `audit_log`, `binlog`,
+        `changelog`, `ro` and `row_tracking`.
         """
         from ..system.read import read_system
 

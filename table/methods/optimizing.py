@@ -44,7 +44,7 @@ class Optimizing(OpenTable):
             target_size, dry_run, progress: as for `compact`.
 
         Returns the files before and after, and how many of them a filter opens. `Unsupported`: the table has a primary key,
-        buckets or data evolution.
+        buckets or data evolution. `InvalidArgument`: there is no such column or curve.
 
         >>> import pyarrow as pa, lakelatch as ll
         >>> schema = pa.schema([("a", pa.int64()), ("b", pa.int64())])

@@ -47,8 +47,7 @@ class Partitions(OpenTable):
     def _drop_in_turn(self, turn: PartitionTurn, schema: TableSchema) -> None:
         """Drop old partitions after a commit, if it is time.
 
-        The drop has a committer of its own, and what follows its commit is over before the turn ends: it leads to no
-        further drop.
+        The drop has a committer of its own, and what follows is over before the turn ends, so that it leads to no further drop.
         """
         from ..partition_turns import drops_after_commits
 
@@ -96,8 +95,7 @@ class Partitions(OpenTable):
     ) -> PartitionExpiry:
         """Drop the partitions that are too old. Their files go when the snapshots that hold them expire.
 
-        Writers that run for long do this by themselves in a table with option `partition.expiration-time` (format/commit
-        §9).
+        Writers that run for long do this by themselves with option `partition.expiration-time`. Source: format/commit §9.
 
         A partition is as old as the time that its values stand for: its first column as `yyyy-MM-dd`, also with ` HH:mm:ss`, or
         what options `partition.timestamp-pattern` and `partition.timestamp-formatter` say. Values that stand for no time never

@@ -1,6 +1,6 @@
 """`Table.repair`.
 
-Must not know: what can be damaged.
+Owns: this method. Must not know: what can be damaged.
 """
 
 from __future__ import annotations

@@ -113,7 +113,10 @@ class Tags(OpenTable):
         return self._untagged([name], dry_run, progress)
 
     def rename_tag(self, name: str, new_name: str) -> Tag:
-        """Give a tag another name, which none may have. If a run is cut off, both names exist; run it again."""
+        """Give a tag another name. If a run is cut off, both names exist; run it again.
+
+        `InvalidArgument`: there is no such tag, or another one has the new name.
+        """
         from ...coordinator.tags.creation import rename_tag
         from ...core.metadata.tag import check_tag_name
 
@@ -149,6 +152,7 @@ class Tags(OpenTable):
         it where no commit comes: the tags of a period are made of the first snapshot after it.
 
         Returns what was done, or with `dry_run` would be. It prints as one line. `progress` is as for `expire`.
+        `InvalidArgument`: an option has no such value.
         """
         from ...coordinator.tags.automatic import Rules, apply_automatic, plan_automatic
 

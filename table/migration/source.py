@@ -29,9 +29,7 @@ _NULLS = (DEFAULT_NAME, "__HIVE_DEFAULT_PARTITION__")
 
 @dataclass(frozen=True, slots=True)
 class SourceFile:
-    """`key` is relative to the folder; `partition` has the columns of the path, in its order, with their texts, unescaped;
-    None for null.
-    """
+    """`key` is relative to the folder; `partition` has the columns of the path in order, with unescaped texts; None for null."""
 
     key: str
     size: int
@@ -125,7 +123,10 @@ def arrow_columns(store: Store, file: SourceFile, file_format: str) -> pa.Schema
 
 
 def _refuse_types(where: str, schema: pa.Schema, column: Callable[[str], Any] | None) -> None:
-    """Refuse columns that no reader could read where the file stays as it is; `column` reads one, as TIME has no microseconds."""
+    """Refuse columns that no reader could read where the file stays as it is.
+
+    `column` reads one, to see whether its times have digits below the millisecond.
+    """
     for field in schema:
         for kind in _parts(field.type):
             if pa.types.is_uint64(kind):

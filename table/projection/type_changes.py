@@ -33,9 +33,7 @@ def can_change(source: AtomicType, target: AtomicType) -> bool:
 
 
 def changed(array: Any, source: AtomicType, target: AtomicType) -> Any:
-    """In the old type's Arrow form. `OverflowError`: a time does not fit into the new unit; `CastFailure`: a text cannot be
-    cast.
-    """
+    """Convert an array from the old type. `OverflowError`: a time does not fit; `CastFailure`: a text cannot be cast."""
     arrow = to_arrow(target)
     if not widens(source, target):
         cast = cast_of(source, target)

@@ -23,9 +23,7 @@ from ..scan.split import DeletionVectorPlace, Split
 
 
 def deleted_rows(store: Store, split: Split, run: Sequence[int]) -> Any:
-    """Their positions in a run of files, as an ascending NumPy array; None if no row is deleted. `TableCorrupt`: a vector is
-    damaged.
-    """
+    """The positions of deleted rows in a run of files, ascending, in a NumPy array, or None. `TableCorrupt`: they are damaged."""
     marked = [(split.files[i], place) for i in run for place in (split.deletion(i),) if place is not None]
     if not marked:
         return None

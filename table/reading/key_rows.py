@@ -45,10 +45,9 @@ Merging = Callable[..., tuple[int, dict[str, Any]]]
 
 
 class KeyRowReader:
-    """Reads sections of files into batches of `_SEQUENCE_NUMBER`, `_VALUE_KIND` and all columns of the schema, without expired
-    rows.
+    """Reads sections of files into batches of `_SEQUENCE_NUMBER`, `_VALUE_KIND` and all columns, without expired rows.
 
-    It can be pickled to another machine. `wanted` has the columns that are merged, those of partitions not. `Unsupported`: the
+    It can be pickled to another machine. Partition columns are not among those that are `wanted`, and merged. `Unsupported`: the
     engine cannot merge a column.
     """
 

@@ -28,8 +28,9 @@ class PositionReader(SplitReader):
     def numbered(
         self, store: Store, split: Split, wanted: BitMap | None = None
     ) -> Iterator[tuple[Any, pa.RecordBatch]]:
-        """The live rows that fulfil the reader's predicate, with their positions as an ascending NumPy array; only those of
-        `wanted`, if given.
+        """The live rows that fulfil the reader's predicate, with their positions as an ascending NumPy array.
+
+        If `wanted` is given, only rows at these positions are read.
         """
         self._readers[split.branch].check(split.files)
         try:

@@ -1,10 +1,9 @@
 """Read several sources at once, and pass their items on in order, in bounded memory.
 
-Owns: the threads that read ahead. Must not know: what is read. Invariants: Items come in the order of the tasks, whichever
-thread finishes first. An error is raised once, at the point
-where its item would have come. When the reader stops early, every thread ends. If no thread can be started for a task, the
-reader runs the task itself. A read that began before a fork raises an error in the child process, which has no copy of the
-threads (H23).
+Owns: the threads that read ahead. Must not know: what is read. Invariants: Items come in the order of the tasks, whichever thread
+finishes first. A task is at most `depth` items ahead. An error is raised once, at the point where its item would have come. When
+the reader stops early, every thread ends. If no thread can be started for a task, the reader runs the task itself. A read that
+began before a fork raises an error in the child process, which has no copy of the threads (H23).
 """
 
 from __future__ import annotations

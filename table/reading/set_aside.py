@@ -38,9 +38,7 @@ _LEAST_PIECE_BYTES = 1 << 14
 
 
 def takes_too_much(runs: Sequence[Sequence[DataFile]], columns: int, memory: int) -> bool:
-    """Whether open decoders of all runs, each with one file at a time, would take more than their share of the memory of the
-    read.
-    """
+    """Whether open decoders, one for each run, would take more than their share of the memory of the whole read."""
     held = sum(max(_decoder_bytes(file, columns) for file in run) for run in runs)
     return len(runs) > 1 and held > _ALWAYS_FREE + memory // _SHARE
 
@@ -57,10 +55,10 @@ def windows_set_aside(
     budget: int,
     piece_bytes: int,
 ) -> Iterator[Window]:
-    """The rows of some runs, cut into ranges of keys as by `windows`; `deciding` has the columns of each file that decide a
-    merge.
+    """The rows of some runs, cut into ranges of keys as by `windows`.
 
-    `InvalidArgument`: the folder for temporary files has no room.
+    `deciding` has the columns of each file that decide a merge, keys too. `InvalidArgument`: the folder for temporary files has
+    no room.
     """
     with tempfile.TemporaryFile(prefix="lakelatch-", buffering=0) as file:
         kept = [_keep(file, run, deciding, max(piece_bytes, _LEAST_PIECE_BYTES)) for run in runs]
@@ -69,8 +67,9 @@ def windows_set_aside(
 
 
 class _Stretch(NamedTuple):
-    """A piece of a file in parts of some lengths, one after the other. Before a part that is a row which waits are the columns
-    that decide, once more: its head.
+    """A piece of a file in several parts, which lie one after the other.
+
+    Before a part that is a row which waits, its head has the columns that decide, once more.
     """
 
     file: int

@@ -51,7 +51,11 @@ class Window:
         return sum(len(piece.rows) for piece in self.pieces)
 
     def release(self) -> None:
-        """Forget the rows. The machine gets their memory back only if there is another window, as it would be asked for again."""
+        """Forget the rows, before the next window is read.
+
+        The machine gets their memory back only if there is another window: what follows the last one would have to ask for it
+        again.
+        """
         self.pieces.clear()
         self._columns.clear()
         if not self._is_last:
@@ -173,8 +177,9 @@ def _weight(piece: Piece) -> int:
 
 
 def _enough(budget: int, held: int) -> int:
-    """A budget with which a window takes about a piece of each run. With less, each piece is a window of its own, with a slice
-    of every other run.
+    """A budget with which a window takes about a piece of each run.
+
+    With less, each piece is a window of its own, with a slice of every other run.
     """
     return 2 * held if held > budget else max(budget, min(2 * held, budget + budget // 4))
 
@@ -242,8 +247,9 @@ def _taken(cursors: Sequence[_Cursor], end: Mapping[str, Any], keys: Sequence[st
 def _divided(
     pieces: Sequence[Piece], keys: Sequence[str], budget: int | None, is_last: bool = False
 ) -> Iterator[Window]:
-    """All rows of some pieces in one window, or in several where columns that wait would take more than the budget. Without
-    one, pieces may come in any order; with one, each by ascending keys.
+    """All rows of some pieces in one window, or in several where columns that wait would take more than the budget.
+
+    Without a budget, pieces may come in any order; with one, each by ascending keys.
     """
     if not pieces:
         return

@@ -73,9 +73,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Remedy:
-    """What is done about one finding, by positions in the plan's steps; if there is none, `told` says why, and what a person
-    can do.
-    """
+    """What is done about one finding, by positions in the plan's steps; if nothing is, `told` says why, and what one can do."""
 
     finding: Finding
     steps: tuple[int, ...] = ()
@@ -87,9 +85,7 @@ class Remedy:
 
 @dataclass(frozen=True)
 class RepairPlan(ShownAsText):
-    """What is wrong with a table, and what is done about it, in order. Prints as text of a few lines. `newest_id` is 0 without
-    a snapshot.
-    """
+    """What is wrong with a table, and what is done about it, in order. Prints as text of a few lines."""
 
     steps: tuple[Step, ...]
     remedies: tuple[Remedy, ...]

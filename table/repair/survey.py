@@ -108,7 +108,7 @@ class Survey:
         return entries
 
     def entries_of_list(self, name: str) -> list[ManifestEntry] | None:
-        """None if any of the manifests cannot be read."""
+        """The entries of the manifests of a list; None if any of them cannot be read."""
         if name not in self._lists:
             self._lists[name] = self._decoded(name, lambda data: tuple(decode_manifest_list(data, name)))
         manifests = self._lists[name]

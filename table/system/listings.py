@@ -121,7 +121,7 @@ class PartitionTotal:
 
 
 def partition_totals(schema: TableSchema, entries: Sequence[ManifestEntry]) -> list[PartitionTotal]:
-    """In the order of their paths."""
+    """What each partition holds, in the order of their paths."""
     from ...core.places import codec_of
 
     codec = codec_of(schema)

@@ -33,7 +33,7 @@ MADE_BY_THE_READER = frozenset(t.name for t in history.TABLES)
 
 
 def system_table(name: str) -> SystemTable:
-    """By its name, in any case. `InvalidArgument` lists similar ones."""
+    """A system table by its name, in any case. If there is none, `InvalidArgument` lists similar ones."""
     found = SYSTEM_TABLES.get(name.lower()) if isinstance(name, str) else None
     if found is None:
         raise InvalidArgument(f"there is no system table {name!r}", next_step=closest(str(name), list(SYSTEM_TABLES)))

@@ -57,7 +57,7 @@ def partition_spec(codec: PartitionCodec, partition: bytes) -> str:
 
 
 def grouped_texts(size: int, labels: Sequence[Any], make: Callable[[Array], pa.Array]) -> pa.Array:
-    """Texts of rows, made together for those at positions with equal integers in all `labels`."""
+    """Texts of rows, made group by group: `make` gets the positions of rows that have equal integers in all `labels`."""
     if not size:
         return pa.array([], pa.string())
     which = np.zeros(size, np.int64)

@@ -34,7 +34,7 @@ class Expected:
 
 
 class FileCheck:
-    """`schema` is the newest readable one, since partition columns and the locations of files do not change."""
+    """Checks that files exist, with the newest readable schema, as partition columns and places of files do not change."""
 
     def __init__(self, timeline: Timeline, schema: TableSchema, findings: Findings) -> None:
         self._timeline, self._findings = timeline, findings

@@ -124,9 +124,7 @@ def _check_schema_ids(timeline: Timeline, roots: Roots, findings: Findings) -> N
 
 
 def check_lineage(timeline: Timeline, ids: Sequence[int], snapshots: dict[int, Snapshot], findings: Findings) -> None:
-    """Check that the ids of existing files have no gap, and that each snapshot follows the one that it was built on (G1, G6,
-    H6).
-    """
+    """Check that the ids have no gap, and that every snapshot follows the one that it was built on (G1, G6, H6)."""
     for gap in _gaps(ids):
         findings.error(timeline.paths.snapshot(gap), "", "is missing between older and newer snapshots")
     for snapshot_id, snapshot in snapshots.items():
@@ -153,7 +151,7 @@ def _check_base(key: str, snapshot: Snapshot, before: Snapshot | None, findings:
 
 
 def _check_replaced(key: str, snapshot: Snapshot, findings: Findings) -> None:
-    """A snapshot that its process knew, and a commit found renamed over, where no base tells it any more."""
+    """A commit may have noticed that a snapshot that its process knew was renamed over, where no base tells it any more."""
     for one in findings.attempt(key, lambda: replaced_before(snapshot)) or ():
         findings.error(
             key,
@@ -192,7 +190,7 @@ def _gaps(ids: Sequence[int]) -> list[int]:
 
 
 def lineage_findings(timeline: Timeline, newest: int | None = None) -> tuple[list[Snapshot], list[Finding]]:
-    """The (newest) snapshots that can be read, oldest first, and the findings about their ids, lineage and files."""
+    """The snapshots that can be read, oldest first, or some of the newest, and the findings about ids, lineage and files."""
     findings = Findings()
     ids = timeline.checked_snapshot_ids()
     if newest is not None:

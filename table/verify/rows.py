@@ -48,7 +48,7 @@ _CHECKSUMS = {"orc": orc_reader.check_checksum, "avro": avro_reader.check_checks
 
 
 class RowCheck:
-    """Reads whole files. Whatever makes one unreadable is raised, and no finding."""
+    """Reads whole files. Whatever makes a file unreadable is raised."""
 
     def __init__(self, options: TableOptions, findings: Findings) -> None:
         self._options, self._findings = options, findings

@@ -61,10 +61,9 @@ def verify_store(
 
 
 def _overtaken(roots: Roots, earliest: object, ids: Sequence[object]) -> bool:
-    """Whether an expiry has begun to delete snapshots that were looked at. What they lack is no damage: the rest is looked at
-    anew.
+    """Whether an expiry has begun to delete snapshots that were looked at.
 
-    Their files go before they do, and EARLIEST is raised before anything goes.
+    What they lack is no damage: the rest is looked at anew. Their files go before they do, and EARLIEST is raised before all.
     """
     looked_at = roots.snapshot_ids
     return bool(set(looked_at) - set(ids)) or (
