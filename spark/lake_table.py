@@ -93,8 +93,7 @@ class LakeTable:
     def delete(self, condition: Condition = None, **about: Any) -> RowReceipt:
         """Delete the rows for which a condition is true, or all rows, in one commit.
 
-        `condition` is SQL text, or a Column; `about` is as for `Table.delete`: `commit_user`, `identifier`, `isolation` or
-        `properties`.
+        `condition` is SQL text, or a Column; `about` is as for `Table.delete`: `commit_user`, `identifier`, `isolation`, …
         """
         zone, text = session_zone(self.spark), as_text(condition, "condition")
         return self._run(lambda schema: Edit.of(schema, text, None, self.name, zone), about)

@@ -1,7 +1,6 @@
 """Writes through the data source: Spark plans, writes and commits in different processes.
 
-Owns: `TableSourceWriter`. Must not know: how rows become files, how a commit is made. Source: format/spark §1 (life cycle);
-H5.
+Owns: `TableSourceWriter`. Must not know: how rows become files, how a commit is made. Source: format/spark §1; H5.
 
 Invariant: No file of a commit that may have landed is deleted. Spark also calls `abort` after `commit` has raised, in another
 process that does not know the error. So `commit` itself deletes the files that are certainly unneeded. `abort` deletes files only

@@ -114,8 +114,7 @@ _FROM_PLAIN: dict[type[spark.DataType], str] = {
 
 
 def from_spark_schema(schema: spark.StructType) -> tuple[Field, ...]:
-    """Columns for a Spark schema, with new field ids, all nullable. `InvalidArgument` names a column whose type is unknown
-    here.
+    """Columns for a Spark schema, with new field ids, all nullable. `InvalidArgument` names a column whose type is unknown.
 
     >>> [f.type.root for f in from_spark_schema(spark.StructType().add("a", "integer").add("b", "timestamp"))]
     ['INT', 'TIMESTAMP_LTZ']

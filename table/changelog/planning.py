@@ -49,8 +49,7 @@ class ChangePlanner:
     def steps(self, before: Snapshot | None, found: Snapshot, by_snapshot: bool) -> Iterator[ChangeStep]:
         """The changes that a snapshot made; with `by_snapshot` False, the difference of the two states.
 
-        `before` and `InvalidArgument` are as for `files_changed_by`. `Unsupported`: a file that is needed has a format that
-        cannot be read.
+        `before` and `InvalidArgument` are as for `files_changed_by`. `Unsupported`: a needed file has an unreadable format.
         """
         if self._told is not None:
             yield from self._steps_by_key(self._told, before, found, by_snapshot)

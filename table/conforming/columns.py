@@ -24,8 +24,7 @@ _WHAT = (
 
 
 def columns_of(given: Any) -> tuple[Field, ...]:
-    """The columns that something describes. `InvalidArgument`: it is none of these, or the format lacks a type, of a named
-    column.
+    """The columns that something describes. `InvalidArgument`: it is none of these, or names the column whose type is unknown.
 
     Takes an Arrow schema, or anything that has one or exports one; a pandas or polars frame; a dict, or pairs, of names and
     types, each SQL text or an Arrow type; SQL text of columns; a list of `pa.Field`.

@@ -72,8 +72,7 @@ class Copies(OpenTable):
         it for themselves (`ll.allow`).
 
         The options of the store of the copy are by default those of this table's store. `progress` is called with the
-        number of files copied so far and their total. Returns what was, or with `dry_run` would be, copied. It prints as
-        one line.
+        number of files copied so far and their total. Returns what was, or with `dry_run` would be, copied.
 
         Raises:
             TableExists: there is a table at the URL.

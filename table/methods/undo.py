@@ -46,8 +46,7 @@ class Undo(OpenTable):
         `rollback-<id>-…` protect them, as with `rollback`. Source: format/commit §11.
 
         The commit is given by the id of its snapshot, its identity (commit user, identifier), or its receipt. A snapshot in
-        which commits ride together has several: then by one of the other two. An identity makes the undo exactly once, as
-        for `append`.
+        which commits ride together has several: then by one of the other two. An identity makes it happen once, as for `append`.
 
         Raises:
             CommitConflict: a later commit builds on it; names that one.

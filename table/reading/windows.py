@@ -3,8 +3,7 @@
 Owns: `Piece`, `Window`, `windows`. Must not know: how rows are merged, stores. Source: format/primary-keys §1, §2.
 
 Invariants: All rows of a key are in one window, and the keys of a window are above those of the windows before. A window's
-pieces are oldest file first. Memory holds about the bytes that are given, but at least a batch of each run. Nothing is read
-twice.
+pieces are oldest file first. Memory holds about the given bytes, but at least a batch of each run. Nothing is read twice.
 """
 
 from __future__ import annotations
@@ -75,8 +74,7 @@ class Window:
 def windows(runs: Sequence[Iterable[Piece]], keys: Sequence[str], budget: int | None) -> Iterator[Window]:
     """The rows of some runs of pieces, cut into ranges of keys. Without a budget in bytes there is a single window.
 
-    Pieces come by ascending keys, or in any order if all rows fit into the budget. `TableCorrupt`: a file's rows are not sorted
-    by key.
+    Pieces come by ascending keys, or in any order if all rows fit into the budget. `TableCorrupt`: they do not.
     """
     cursors = [_Cursor(run, keys) for run in runs]
     for cursor in cursors:

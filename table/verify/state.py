@@ -1,8 +1,7 @@
 """Check the state of a snapshot: its manifest lists, manifests, entries and counts.
 
-Owns: reading each manifest once, however many snapshots name it; computing the state; comparing counts. Must not know:
-whether data files exist (see `files`), how snapshots were chosen. Source: format/manifests §3, §4, §6, §7; format/commit
-§2.
+Owns: reading each manifest once, however many snapshots name it; the state; comparing counts. Must not know: whether data
+files exist (see `files`), how snapshots were chosen. Source: format/manifests §3, §4, §6, §7; format/commit §2.
 
 Invariants: Snapshots are checked in ascending order. If the base list names the manifests of the previous snapshot, that one's
 state is used and only the delta is applied. Otherwise (after a manifest compaction) both states are compared, because a file that
