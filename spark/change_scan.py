@@ -51,11 +51,20 @@ def changes(
     """The rows that came, went and changed after one snapshot, up to and with another, as a DataFrame.
 
     Args:
-        spark, url, where, storage_options, branch: as for `read`.
+        spark: the session, classic or Connect.
+        url: the URL of the table, which must mean the same on the driver and on the executors.
         start, end, columns, overwrites, mode: as for `Table.changes`.
+        where: only changes of rows for which this is true: an `ll.col(...)` predicate or its text. Text and dates without a zone
+            are times of `spark.sql.session.timeZone`.
+        storage_options: fsspec's options for the store. Keys given here are sent to the executors; prefer profiles (H19).
+        branch: the branch of the table whose changes are read.
 
-    Returns a DataFrame with the columns of the rows, `_row_kind`, `_snapshot_id` and `_commit_time`. It always shows the same
-    changes, in any order: sort by `_snapshot_id`. Errors are those of `Table.changes`.
+    Returns:
+        A DataFrame with the columns of the rows, `_row_kind`, `_snapshot_id` and `_commit_time`. It always shows the same
+        changes, in any order: sort by `_snapshot_id`.
+
+    Raises:
+        TableNotFound, InvalidArgument, TableCorrupt, Unsupported: as for `Table.changes`.
 
     Example:
         ``lakelatch.spark.changes(spark, "s3://lake/flights", start=3, end=7).where("_row_kind = '+I'").show()``
@@ -94,18 +103,26 @@ def planned(
 
 @dataclass(frozen=True)
 class ChangeTask:
-    """Reads steps, in batches of `SPLIT_SCHEMA`, into batches of the types that Spark expects (`has_time`: TIME too)."""
+    """Reads steps into batches of the types that Spark expects.
+
+    Attributes:
+        store: the table's store.
+        reader: holds the columns, the filter and the schemas.
+        has_time: whether the session supports the type TIME.
+    """
 
     store: Store
     reader: ChangeReader
     has_time: bool = False
 
     def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
+        """Batches of `SPLIT_SCHEMA` to batches of changes."""
         for batch in batches:
             for group in batch.column(1):
                 yield from self.read(pickle.loads(group.as_py()))
 
     def read(self, steps: Sequence[ChangeStep]) -> Iterator[Any]:
+        """The changes of some steps."""
         fields = self.reader.output
         schema = pa.schema([arrow_field_for_spark(f, has_time=self.has_time) for f in fields])
         for step in steps:

@@ -1,7 +1,7 @@
 """Orphan cleaning as a Spark job: the executors read manifests and delete files, and the driver decides.
 
-Owns: `clean` and its tasks. Must not know: which files are orphans (see `coordinator.maintenance.orphans`). Source:
-architecture §6, §7; format/spark §3; format/commit §12.
+Owns: `clean` and its tasks. Must not know: which files are orphans (see `coordinator.maintenance.orphans`). Source: architecture
+§6, §7; format/spark §3; format/commit §12.
 Invariants: the driver lists the candidates before any manifest is read, and looks at newer roots before and between the
 deletions. Of a manifest only fingerprints of names come back, eight bytes for each file. A task that is repeated does no harm.
 """
@@ -59,7 +59,18 @@ def clean(
 
     The driver lists the table's files. The executors read its manifests, which takes the most time, and delete.
 
-    `spark`, `url` and `storage_options` are as for `read`. If Spark's job fails, Spark's own error is raised; run it again.
+    Args:
+        spark: the session, classic or Connect.
+        url: the URL of the table, which must mean the same on the driver and on the executors.
+        older_than, external: as for `Table.clean`.
+        dry_run: delete nothing.
+        storage_options: fsspec's options for the store. Keys given here are sent to the executors; prefer profiles (H19).
+
+    Returns:
+        What was deleted, or with `dry_run` would be; prints as one line.
+
+    Raises:
+        LakelatchError: as for `Table.clean`. If Spark's job fails otherwise, Spark's own error is raised; run it again.
 
     Example:
         ``print(lakelatch.spark.clean(spark, "s3://lake/flights"))``
@@ -87,6 +98,7 @@ def clean(
 
 
 def _run(spark: Any, task: Any, work: Sequence[tuple[int, Any]]) -> dict[int, Any]:
+    """Run one job over numbered pieces of work. Returns what was found for each number."""
     if not work:
         return {}
     check_workers(spark)
@@ -111,7 +123,7 @@ def _result(number: int, found: bytes | None) -> Any:
 
 @dataclass(frozen=True)
 class ReadManifestsTask:
-    """From manifests, by number and name, to fingerprints of the files that they name; null for one that is gone."""
+    """Reads manifests, by number and name, to fingerprints of the files that they name; null for one that is gone."""
 
     store: Store
     schema: TableSchema
@@ -125,7 +137,7 @@ class ReadManifestsTask:
 
 @dataclass(frozen=True)
 class DeleteTask:
-    """From batches of files, inside the table's folder or elsewhere, to what the store refuses to delete, and why."""
+    """Deletes batches of files, inside the table's folder or elsewhere, to what the store refuses to delete, and why."""
 
     store: Store
 

@@ -1,8 +1,8 @@
 """Compaction as a Spark job: the executors rewrite files, and the driver commits.
 
 Owns: `compact`. Must not know: which files are chosen, how they are rewritten, or what is given up after a conflict (see
-`table.compact`). Source: architecture §6, §7; format/spark §3. Invariants: Each batch runs one action and makes one commit.
-A batch that fails leaves no file behind, or the error names those that are left.
+`table.compact`). Source: architecture §6, §7; format/spark §3. Invariants: Each batch runs one action and makes one commit. A
+batch that fails leaves no file behind, or the error names those that are left.
 """
 
 from __future__ import annotations
@@ -48,12 +48,20 @@ def compact(
     """Rewrite small files of a table into large ones on Spark's executors; otherwise like `Table.compact`.
 
     Args:
-        spark, url, storage_options, branch: as for `read`.
+        spark: the session, classic or Connect.
+        url: the URL of the table, which must mean the same on the driver and on the executors.
         where: the partitions to compact, as a predicate on partition columns or its text, in which times without a zone are those
             of the session's zone.
         full, target_size, min_files, dry_run: as for `Table.compact`.
+        storage_options: fsspec's options for the store. Keys given here are sent to the executors; prefer profiles (H19).
+        branch: the branch of the table that is compacted.
 
-    If Spark's job fails, Spark's own error is raised, with `left_files` as for `write`.
+    Returns:
+        What was rewritten, or with `dry_run` what would be; prints as one line.
+
+    Raises:
+        LakelatchError: as for `Table.compact`. If Spark's job fails, Spark's own error is raised, with `left_files` as for
+            `write`.
 
     Example:
         ``print(lakelatch.spark.compact(spark, "s3://lake/flights", "month = 1"))``

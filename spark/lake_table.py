@@ -1,8 +1,9 @@
 """`LakeTable`: the rows of a table changed from Spark, with the names that users of Delta type.
 
-Owns: `LakeTable`, `LakeMerge`, `LakeOptimize`. Must not know: how rows are found and written (`table.rowlevel`), how a job
-runs (`row_job`). Source: architecture §6. Invariants: A source is materialised once, by one action, so that it is the same
-in every attempt. Everything works in classic sessions and under Spark Connect.
+Owns: `LakeTable`, `LakeMerge`, `LakeOptimize`. Must not know: how rows are found and written (`table.rowlevel`), how a job runs
+(`row_job`). Source: architecture §6.
+Invariants: A source is materialised once, by one action, so that it is the same in every attempt. Everything works in classic
+sessions and under Spark Connect.
 """
 
 from __future__ import annotations
@@ -50,7 +51,11 @@ _DETAIL = (
 
 @dataclass(frozen=True)
 class LakeTable:
-    """A table, as seen from a Spark session. `table` is the one in Python, for everything that has no name here."""
+    """A table, as seen from a Spark session. Made by `forPath` and `forName`.
+
+    Attributes:
+        table: the table in Python, for everything that has no name here.
+    """
 
     spark: Any
     table: Table
@@ -59,12 +64,24 @@ class LakeTable:
 
     @staticmethod
     def forPath(spark: Any, url: str, storage_options: Mapping[str, Any] | None = None) -> LakeTable:  # noqa: N802
-        """The table at a URL, or `TableNotFound`. `storage_options` are as for `lakelatch.spark.read`."""
+        """The table at a URL.
+
+        Args:
+            spark: the session, classic or Connect.
+            storage_options: as for `lakelatch.spark.read`.
+
+        Raises:
+            TableNotFound: there is none.
+        """
         return LakeTable(spark, open_table(checked_url(spark, url), storage_options=storage_options), storage_options)
 
     @staticmethod
     def forName(spark: Any, name: str) -> LakeTable:  # noqa: N802
-        """A table of the session's catalog, made with `CREATE TABLE … USING lakelatch`; `InvalidArgument` if there is none."""
+        """A table of the session's catalog, which was made with `CREATE TABLE … USING lakelatch`.
+
+        Raises:
+            InvalidArgument: the catalog has no such table of lakelatch.
+        """
         found = catalog_table(spark.sql, name)
         if found is None:
             raise InvalidArgument(
@@ -76,7 +93,7 @@ class LakeTable:
 
     @staticmethod
     def isLakeTable(spark: Any, url: str, storage_options: Mapping[str, Any] | None = None) -> bool:  # noqa: N802
-        """Whether there is a table at a URL."""
+        """Is there a table at a URL?"""
         return is_table(checked_url(spark, url), storage_options=storage_options)
 
     def alias(self, name: str) -> LakeTable:
@@ -93,7 +110,9 @@ class LakeTable:
     def delete(self, condition: Condition = None, **about: Any) -> RowReceipt:
         """Delete the rows for which a condition is true, or all rows, in one commit.
 
-        `condition` is SQL text, or a Column; `about` is as for `Table.delete`: `commit_user`, `identifier`, `isolation`, …
+        Args:
+            condition: SQL text, or a Column.
+            about: `commit_user`, `identifier`, `isolation` and `properties`, as for `Table.delete`.
         """
         zone, text = session_zone(self.spark), as_text(condition, "condition")
         return self._run(lambda schema: Edit.of(schema, text, None, self.name, zone), about)
@@ -106,7 +125,10 @@ class LakeTable:
     ) -> RowReceipt:
         """Give columns of the rows for which a condition is true, or of all rows, new values, in one commit.
 
-        `condition` and `about` are as for `delete`; `set` has SQL text, a Column or `ll.lit(…)` for each column.
+        Args:
+            condition: SQL text, or a Column; None for all rows.
+            set: for each column, an SQL expression as text, a Column, or `ll.lit(…)`.
+            about: as for `delete`.
         """
         if set is None and isinstance(condition, Mapping):
             condition, set = None, condition  # noqa: A001
@@ -118,9 +140,11 @@ class LakeTable:
     def merge(self, source: Any, condition: Condition, **about: Any) -> LakeMerge:
         """Begin a MERGE.
 
-        `source` is a DataFrame, which is materialised on the driver by one action, when the merge is executed. In
-        `condition`, SQL text or a Column, `t`, `target` or the alias is the table, and any other name the source. `about`
-        is as for `delete`.
+        Args:
+            source: a DataFrame. It is materialised on the driver when the merge is executed, by one action.
+            condition: SQL text or a Column, in which `t`, `target` or the table's alias is the table, and any other name the
+                source.
+            about: as for `delete`.
         """
         text = as_text(condition, "condition")
         if text is None:
@@ -243,7 +267,11 @@ class LakeMerge:
         return replace(self, evolves=True)
 
     def execute(self) -> RowReceipt:
-        """Carry it out, in one commit. An identity that has landed before runs nothing. Errors are as for `Table.merge`."""
+        """Carry it out, in one commit. A commit user and identifier that have landed before run nothing.
+
+        Raises:
+            InvalidArgument, CommitConflict: as for `Table.merge`.
+        """
         target, about = self.target, self.about
         user, identifier = about.get("commit_user"), about.get("identifier")
         if user is not None and identifier is not None:
@@ -269,6 +297,8 @@ class LakeMerge:
 
 @dataclass(frozen=True)
 class LakeOptimize:
+    """A rewrite of files that is being put together."""
+
     target: LakeTable
     condition: str | None = None
 
@@ -289,6 +319,7 @@ class LakeOptimize:
 
 
 def _aliases(condition: str, target: LakeTable) -> dict[str, str]:
+    """The names that a condition gives to the table and to the source."""
     own = {name for name in ("t", "target", target.name) if name is not None}
     columns = set(target.table.schema.names)
     first = [r.parts[0] for r in references_of(parse_expression(condition, "condition")) if len(r.parts) > 1]

@@ -1,7 +1,7 @@
 """Reads a table as a DataFrame: the driver plans, Spark's Parquet reader scans, and Arrow reads what Spark would misread.
 
-Owns: `read`, the choice between the two legs (Spark's reader and Arrow) for each file, and the packing of files into tasks.
-Must not know: how files are chosen or decoded. Source: architecture §6; format/spark §4.
+Owns: `read`, the choice between the two legs (Spark's reader and Arrow) for each file, and the packing of files into
+tasks. Must not know: how files are chosen or decoded. Source: architecture §6; format/spark §4.
 
 Invariants: A frame shows one snapshot, whatever is committed later. Both legs give the same types, and together they give
 the rows of `Table.to_arrow`. Spark never infers a type from a path or a file.
@@ -80,7 +80,8 @@ def read(
     Args:
         spark: the session, classic or Connect.
         url: the URL of the table, which must mean the same on the driver and on the executors.
-        columns: the names of the columns, in the order wanted. None means all; [] gives the right number of rows.
+        columns: the names of the columns, in the order wanted. None means all; [] gives the right number of rows without
+            columns.
         where: an `ll.col(...)` predicate or its text. It prunes files and filters rows. Text and dates without a zone are
             times of `spark.sql.session.timeZone`, as in Spark's SQL.
         snapshot, tag, timestamp, watermark: at most one of them, as for `Table.at`; by default the latest snapshot at this
@@ -90,9 +91,12 @@ def read(
         storage_options: fsspec's options for the store. Keys given here are sent to the executors; prefer profiles (H19).
         branch: the branch of the table that is read.
 
-    Returns a DataFrame, which always shows the same snapshot. `spark.types` lists its types.
+    Returns:
+        A DataFrame, which always shows the same snapshot. `spark.types` lists its types.
 
-    Errors are those of `Table.plan`. `Unsupported`: this session cannot tell columns apart.
+    Raises:
+        TableNotFound, InvalidArgument, TableCorrupt: as for `Table.plan`.
+        Unsupported: The table uses a feature that is not supported, or has columns that this session cannot tell apart.
 
     Example:
         ``lakelatch.spark.read(spark, "s3://lake/flights", columns=["carrier"], where="month = 1").show()``
@@ -116,7 +120,13 @@ def read(
 
 
 class Scan:
-    """Turns the plan of a table, with its predicate, into a frame. The frame has `mark`, if there is one."""
+    """Turns one scan plan into a frame.
+
+    Args:
+        plan: the plan of the table, with the predicate.
+        columns: the names of the columns, in the order wanted; None means all.
+        mark: says what the frame shows; None if nothing is to remember that.
+    """
 
     def __init__(
         self,
@@ -152,6 +162,7 @@ class Scan:
                 )
 
     def frame(self) -> Any:
+        """The DataFrame."""
         known = count_rows(self.plan)
         if not self.output and known is not None:
             return self.spark.range(known).select()
@@ -172,6 +183,7 @@ class Scan:
     # ---------------------------------------------------------------------------------------------------- the legs
 
     def _legs(self) -> tuple[list[Split], Sequence[Split]]:
+        """The splits for Spark's own reader, and the splits for Arrow."""
         reason = self._no_native()
         if reason is not None:
             _LOG.info("%s is read by Arrow: %s", self.table.url, reason)
@@ -205,13 +217,13 @@ class Scan:
         return unread_by_spark(self.touched)
 
     def _has_plain_names(self, split: Split) -> bool:
-        """Whether Spark's own reader can find the split's files and columns by their names."""
+        """Can Spark's own reader find the split's files and columns by their names?"""
         if not self._holds_partition_columns(split):
             return False
         return not any(_GLOB.intersection(key) or key.rpartition("/")[2].startswith(("_", ".")) for key in split.keys)
 
     def _holds_partition_columns(self, split: Split) -> bool:
-        """Whether the split's files hold the partition columns. All but files from Hive do, and those have other names."""
+        """Do the split's files hold the partition columns? All but files from Hive do, and those have other names."""
         keys = set(self.table.schema.partition_keys)
         if not any(f.name in keys for f in self.touched):
             return True
@@ -256,6 +268,7 @@ class Scan:
         return with_mark(spark_schema(fields, has_time=self.has_time), self.mark)
 
     def _rows(self, frame: Any, marked: MarkedScan | None) -> Any:
+        """The wanted rows and columns of a scan by Spark's own reader."""
         if marked is not None:
             frame = marked.live_rows(self.spark, frame, self.table.url)
         if self.plan.residual is not None:
@@ -307,7 +320,9 @@ def native_root(store: Store) -> str:
 def packed(splits: Sequence[Split], tasks: int, most_bytes: int) -> list[list[Split]]:
     """Group splits into a few large tasks, because starting a task costs more than opening a file (format/spark §3).
 
-    There are as many as run at once, if there are enough splits. Only its last split may make one larger than `most_bytes`.
+    Args:
+        tasks: how many tasks run at once; there are this many groups if there are enough splits.
+        most_bytes: the size of a group, which only its last split may exceed.
     """
     if not splits:
         return []

@@ -1,7 +1,8 @@
 """The data source `lakelatch`, for SQL, temporary views and `spark.read.format(...)`.
 
-Owns: `register`, the source and its reader. Must not know: how rows are written or committed (see `source_writer`). Source:
-format/spark §1, §4.
+Owns: `register`, the source and its reader. Must not know: how rows are written or committed (see `source_writer`).
+Source: format/spark §1, §4. No version of Spark prunes columns for Python data sources, so `lakelatch.spark.read` is faster.
+Options `where` and `columns` say here what a read needs.
 
 Invariants: Options are checked, and a misspelt one is an error. The reader pins its snapshot when it is created. It takes no
 filters from Spark, because Spark keeps what a filtered reader has planned, and shows it to other queries too (decision 25).
@@ -48,21 +49,24 @@ _TASKS = 4
 
 
 def register(session: Any) -> None:
-    """Register the data source `lakelatch` with this one session, classic or Connect.
+    """Register the data source `lakelatch` with a session, classic or Connect.
 
-    Relative paths begin at the current folder. Filters and column choices of a query do not reach a source written in Python; its
-    options `where` and `columns` do, and `lakelatch.spark.read` needs none of them.
+    Filters and column choices of a query do not reach a source written in Python; its options `where` and `columns` do, and
+    `lakelatch.spark.read` needs none of them. A relative path means a folder below the current folder at the time of this call.
 
-    A frame or temporary view shows the snapshot that was the latest when it was first used. Spark keeps that, and `REFRESH TABLE`
-    changes nothing: create the view again to see newer rows (docs/spark-by-habit.md). `VERSION AS OF` needs a catalog in the JVM,
-    so time travel is an option here.
+    A frame or temporary view shows the snapshot that was the latest when it was first used. Spark keeps that, and
+    `REFRESH TABLE` changes nothing: create the view again to see newer rows (docs/spark-by-habit.md). `VERSION AS OF` needs a
+    catalog in the JVM, so time travel is an option here.
 
     `session.sql` is replaced on this session object: Spark does not tell a Python source where a table of its catalog lies, so
     `CREATE TABLE … USING lakelatch` and `INSERT` into such tables are carried out by lakelatch, as jobs of the session. Every
-    other statement is passed on as it is.
+    other statement is passed on as it is (docs/spark-by-habit.md).
 
-    Writes through the source cost half as much with `spark.sql.execution.arrow.maxBytesPerBatch` = 2147483647 (see `batch_size`);
-    `lakelatch.spark.write` sets it itself.
+    Writes through the source cost half as much with `spark.sql.execution.arrow.maxBytesPerBatch` = 2147483647 (see
+    `batch_size`); `lakelatch.spark.write` sets it itself.
+
+    Args:
+        session: the only session that will know the source; a new session needs its own call.
 
     Example:
         ``lakelatch.spark.register(spark); spark.read.format("lakelatch").option("snapshot", 3).load(url)``
@@ -79,7 +83,12 @@ def _folder_of(session: Any) -> str:
 
 
 class TableSource(DataSource):
-    """Relative paths begin at `folder`, which may be the file system of all paths without a scheme; None refuses them."""
+    """Reads and writes tables; `SourceOptions` describes the options.
+
+    Attributes:
+        folder: where relative paths begin, or the file system of all paths without a scheme; None refuses relative ones.
+        process: the user's, whose marks count.
+    """
 
     folder: str | None = None
     process: str = ""
@@ -150,7 +159,13 @@ class SplitPartition(InputPartition):
 
 
 class TableSourceReader(Carried, DataSourceReader):
-    """Reads one snapshot of a table, pinned by `at()` or the latest; the columns are those that Spark wants, by name."""
+    """Reads one snapshot.
+
+    Args:
+        table: the table, pinned by `at()` or at its latest snapshot.
+        schema: the columns that Spark wants, by name; all columns of the table unless the user gave a schema.
+        where: the bound predicate of option `where`.
+    """
 
     def __init__(self, table: Table, schema: spark.StructType, where: Predicate | None) -> None:
         self._store, self._schema = table.store, table.schema
@@ -186,12 +201,18 @@ class TableSourceReader(Carried, DataSourceReader):
 
 @dataclass
 class StepPartition(InputPartition):
+    """The steps of one task and how to read them."""
+
     task: ChangeTask
     steps: list[ChangeStep]
 
 
 class ChangeSourceReader(Carried, DataSourceReader):
-    """Reads what option `incremental-between` names. The columns that describe a change come last."""
+    """Reads the changes that option `incremental-between` names.
+
+    Args:
+        schema: the columns that Spark wants, by name; those of the rows come before those that describe a change.
+    """
 
     def __init__(self, table: Table, schema: spark.StructType, where: Predicate | None, options: SourceOptions) -> None:
         names = [f.name for f in schema.fields]
@@ -222,10 +243,18 @@ class ChangeSourceReader(Carried, DataSourceReader):
 
 @dataclass
 class SystemPartition(InputPartition):
+    """The one task of a read of a system table."""
+
     task: SystemTask
 
 
 class SystemSourceReader(Carried, DataSourceReader):
+    """Reads the system table that option `system` names.
+
+    Args:
+        schema: the columns that Spark wants, by name.
+    """
+
     def __init__(self, table: Table, schema: spark.StructType, options: SourceOptions) -> None:
         assert options.system is not None
         names = [f.name for f in schema.fields]

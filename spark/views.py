@@ -1,8 +1,8 @@
 """The tables of a catalog as temporary views of a session.
 
-Owns: `use`, the views' names, and when a view is made anew. Must not know: how a table is read. Source: decision 74.
-Invariants: a view is made when a statement first mentions it, and anew when its table has a newer snapshot or schema; each
-statement sees one snapshot of each table. No view hides a table or view of the session.
+Owns: `use`, the views' names, and when a view is made anew. Must not know: how a table is read.
+Source: decision 74. Invariants: a view is made when a statement first mentions it, and anew when its table has a newer snapshot
+or schema; each statement sees one snapshot of each table. No view hides a table or view of the session.
 """
 
 from __future__ import annotations
@@ -33,19 +33,24 @@ def use(
     """Give each table of a catalog as a temporary view to `spark.sql` and `spark.table`.
 
     The views are named `DATABASE_TABLE`, or `TABLE` if a database is chosen; other characters than letters, digits and
-    underscores become underscores. A view is made when a statement first mentions it, so that a catalog of many tables
-    costs nothing but its listing. Each statement sees the newest snapshot, read by Spark's own scan. On a classic session a
-    frame keeps the snapshot that it was made with. Under Spark Connect, which plans a frame again for each action, it shows
-    the view as a later statement made it. Tables that are made later need another call.
+    underscores become underscores. A view is made when a statement first mentions it, so that a catalog of many tables costs
+    nothing but its listing. Each statement sees the newest snapshot, read by Spark's own scan. On a classic session a frame
+    keeps the snapshot that it was made with. Under Spark Connect, which plans a frame again for each action, it shows the view
+    as a later statement made it. Tables that are made later need another call.
 
     It also registers the data source, as `register` does.
 
     Args:
         spark: the session, classic or Connect; only this object knows the views.
-        url, storage_options: the catalog, as for `read`.
+        url: the catalog, which must mean the same on the driver and on the executors.
         database: only the tables of this one.
+        storage_options: fsspec's options for the store. Keys given here are sent to the executors; prefer profiles (H19).
 
-    Returns their names, ascending. `InvalidArgument`: two views would have one name, or the session has a table or view of it.
+    Returns:
+        The names of the views, ascending.
+
+    Raises:
+        InvalidArgument: two tables would have the same name, or the session has a table or view of that name.
 
     Example:
         ``lakelatch.spark.use(spark, "s3://lake"); spark.sql("SELECT count(*) FROM air_flights")``
@@ -83,7 +88,7 @@ class View:
         self.shown: tuple[str | None, int] | None = None
 
     def make(self, spark: Any, view: str) -> None:
-        """If the table has changed since the view was made."""
+        """Make the view, if the table has changed since it was made."""
         try:
             if self.table is None:
                 self.table = self.lake[self.name]
@@ -100,6 +105,8 @@ class View:
 
 
 class WithViews(Statements):
+    """`sql` of a session that uses catalogs."""
+
     def __init__(self, session: Any, before: Statements) -> None:
         super().__init__(session, before.sparks)
         self._views: dict[str, View] = {}
@@ -107,13 +114,16 @@ class WithViews(Statements):
 
     @property
     def names(self) -> set[str]:
+        """The names of all views, in lower case."""
         return set(self._views)
 
     def add(self, lake: Catalog, names: Mapping[str, str], storage_options: Mapping[str, Any]) -> None:
+        """Know more views."""
         with self._lock:
             self._views.update({view: View(lake, table, storage_options) for view, table in names.items()})
 
     def look(self, text: str) -> None:
+        """Make the views that a text mentions."""
         with self._lock:
             for word in dict.fromkeys(found.lower() for found in _WORD.findall(text)):
                 if word in self._views:
@@ -126,6 +136,8 @@ class WithViews(Statements):
 
 
 class _Tables:
+    """`table` of a session that uses catalogs."""
+
     def __init__(self, views: WithViews, table: Any) -> None:
         self._views, self._table = views, table
 

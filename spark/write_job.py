@@ -1,7 +1,7 @@
 """Writes a DataFrame into a table with one Spark job and one commit, which the user's process makes.
 
-Owns: `write`, and the clean-up after a job that failed. Must not know: how rows become files, how a commit is made. Source:
-architecture §6; format/spark §5.
+Owns: `write`, and the clean-up after a job that failed. Must not know: how rows become files, how a commit is made.
+Source: architecture §6; format/spark §5.
 
 Invariants: Exactly one action runs on the frame, or none if the identity has already landed. An overwrite replaces the
 rows that existed before the job began (H13). Files are deleted only while no commit that names them can have been sent (H5).
@@ -113,8 +113,8 @@ def write(
             count as appended in the meantime. By default it is the one at which `lakelatch.spark.read`, or a view of
             `lakelatch.spark.use`, has read the table for this frame; for a frame of other rows, the newest at the start of
             this call (H13).
-        properties: stored in the snapshot.
-        storage_options: as for `read`.
+        properties: properties to store in the snapshot.
+        storage_options: fsspec's options for the store. Keys given here are sent to the executors; prefer profiles (H19).
         partition_by, primary_key, options: how to create the table if it does not exist. Without any of them, the table
             must exist.
         allow_unknown: accept options that neither lakelatch nor Apache Paimon knows, when the table is created.
@@ -130,6 +130,9 @@ def write(
         group: with `auto`, an append that loses a race asks the next winner to carry it, as with the table's option
             `commit.group`; with `off`, it goes alone. None: what the option says.
 
+    Returns:
+        The receipt.
+
     Raises:
         TableNotFound: The table does not exist, and no argument says how to create it.
         InvalidArgument: Columns, values or arguments do not fit. Nothing was committed.
@@ -144,6 +147,7 @@ def write(
 
 
 def carry_out(df: Any, asked: Asked) -> Receipt:
+    """Write a DataFrame as it was asked; errors as for `write`."""
     asked.check(df)
     checked_url(df.sparkSession, asked.url)
     fields = spark.StructType([f for f in df.schema.fields if f.name != asked.row_kind])
@@ -184,6 +188,7 @@ def _take_back(table: Table, storage_options: Mapping[str, Any] | None) -> None:
 
 
 def _compact(table: Table, messages: Sequence[CommitMessage], session: Any) -> None:
+    """Compact the buckets that were written, as a job and a commit of their own, if the table's options ask for it."""
     from .compaction import rewritten_by  # which runs its jobs by this module
 
     buckets = {(m.partition, m.bucket) for m in messages if m.new_files}
@@ -191,6 +196,7 @@ def _compact(table: Table, messages: Sequence[CommitMessage], session: Any) -> N
 
 
 def _fill(tx: Transaction, table: Table, df: Any, asked: Asked) -> list[CommitMessage]:
+    """Run the job, and add its files to the transaction. Returns the messages of the tasks."""
     schema, mode = table.schema, asked.mode
     spec = _replaced_spec(schema, df, asked)
     columns = match_columns(df.schema, schema, tuple(spec or ()), asked.row_kind)
@@ -227,6 +233,7 @@ def _replaced_spec(schema: TableSchema, df: Any, asked: Asked) -> dict[str, Any]
 
 
 def _replaced(table: Table, df: Any, read_snapshot: int | None) -> Snapshot | None:
+    """The snapshot that an overwrite replaces."""
     number = read_at(df, table) if read_snapshot is None else read_snapshot
     return None if number == 0 else snapshot_read(table.timeline, number)
 
@@ -313,6 +320,7 @@ def _places(store: Store, schema: TableSchema) -> Iterator[tuple[str, Iterable[O
 
 
 def _data_folder(schema: TableSchema) -> str:
+    """The innermost folder that is known to contain all data files."""
     directory = schema.options.get(opt.DATA_FILE_DIRECTORY)
     if not schema.partition_keys and schema.bucket < 1 and not schema.primary_keys:
         return TablePaths(data_directory=directory).bucket_dir("", UNAWARE_BUCKET)
@@ -327,7 +335,7 @@ def raised_again(error: BaseException, told: str) -> BaseException:
 
 
 def _job_error(error: BaseException, left: list[str], job: str) -> BaseException:
-    """As `raised_again`, with `left_files`."""
+    """The error to raise for a failed job: lakelatch's error from an executor, else Spark's; with `left_files`."""
     told = (
         f"nothing was committed; files that could not be deleted: {', '.join(left)}"
         if left

@@ -32,8 +32,11 @@ if TYPE_CHECKING:
 class Schema:
     """Columns in the format's own types, for types that Arrow lacks (CHAR, VARCHAR(n), TIME(p), MULTISET, VARIANT).
 
-    `columns` are pairs of a name and an SQL type, or `Field`s. A type may have parts: `ARRAY<INT>`, `ROW<a INT, b STRING>`.
-    `InvalidArgument`: a type is unknown or misspelt.
+    Args:
+        columns: (name, SQL type) pairs, or `Field`s. A type may have parts: `ARRAY<INT>`, `ROW<a INT, b STRING>`.
+
+    Raises:
+        InvalidArgument: a type is unknown or misspelt.
 
     >>> [f.name for f in Schema([("id", "BIGINT NOT NULL"), ("code", "CHAR(3)")]).fields]
     ['id', 'code']
@@ -83,6 +86,7 @@ def create_table(
     """Create a table.
 
     Args:
+        url: the table's location: a path, `file://`, `s3://`, …
         schema: an Arrow schema or what has one, a pandas or polars frame, whose rows are not written, a dict of names and types,
             text such as `id BIGINT NOT NULL, day DATE`, or `Schema` for types that Arrow lacks.
         like: instead of `schema`, a table, or its URL: the new one gets its columns, keys, options and comment, unless others are
@@ -170,11 +174,14 @@ def open_table(
     storage_options: Mapping[str, Any] | None = None,
     journal: str | Journal | None = None,
 ) -> Table:
-    """Open a table; `TableNotFound` if there is none at the URL.
+    """Open a table.
 
     Args:
         branch: `main`, or a branch of the table.
         journal: where this table's commits write their events: the path of a JSON-lines file, or a `Journal`.
+
+    Raises:
+        TableNotFound: there is no table at the URL.
     """
     from ..backends.registry import open_store
 
@@ -195,7 +202,7 @@ def _open(store: Store, branch: str, journal: str | Journal | None) -> Table:
 
 
 def is_table(url: str, *, storage_options: Mapping[str, Any] | None = None) -> bool:
-    """Whether there is a table at the URL."""
+    """Is there a table at the URL?"""
     from ..backends.registry import open_store
     from ..coordinator.history.timeline import Timeline
 
@@ -221,12 +228,16 @@ def drop_table(
     `data-file.external-paths`, where other tables may have theirs.
 
     Args:
+        dry_run: change nothing.
         progress: called with the number of files deleted so far and their total.
 
-    Returns what was, or with `dry_run` would be, deleted. It prints as one line.
+    Returns:
+        What was, or with `dry_run` would be, deleted. Prints as one line.
 
-    `TableNotFound`: there is none, and nothing is left of one. `InvalidArgument`: another table lies in a folder of this
-    one. After `StoreUnavailable`, run it again.
+    Raises:
+        TableNotFound: there is no table at the URL, and nothing is left of one.
+        InvalidArgument: another table lies in a folder of this one.
+        StoreUnavailable: the store failed midway; run it again.
 
     >>> import pyarrow as pa, lakelatch as ll
     >>> receipt = ll.create_table("memory://drop-doctest/t", pa.schema([("v", pa.int64())])).append(pa.table({"v": [1]}))
@@ -247,9 +258,13 @@ def drop_table(
 def rename_table(url: str, new_url: str, *, storage_options: Mapping[str, Any] | None = None) -> Table:
     """Rename a table in one atomic step. Returns the table at its new place.
 
-    Jobs that write to the table under its old name get an error that says so. `TableNotFound`: nothing is at the URL.
-    `TableExists`: something is at the new one. `Unsupported`: the store cannot rename a folder in one step, as no object store
-    can; nothing was changed.
+    Jobs that write to the table under its old name get an error that says so.
+
+    Raises:
+        TableNotFound: there is no table at the URL.
+        TableExists: something is at the new URL.
+        Unsupported: the store cannot rename a folder in one step, as no object store can; nothing was changed. The error says
+            what to do instead.
 
     >>> import pyarrow as pa, lakelatch as ll
     >>> table = ll.create_table("memory://rename-doctest/t", pa.schema([("v", pa.int64())]))
@@ -268,7 +283,7 @@ def rename_table(url: str, new_url: str, *, storage_options: Mapping[str, Any] |
 
 
 def _data_directory(store: Store) -> str:
-    """Empty where no schema can be read, as in a table whose drop was cut off."""
+    """The folder of a table's data files; empty where no schema can be read, as in a table whose drop was cut off."""
     from ..coordinator.history.timeline import Timeline
 
     try:

@@ -1,9 +1,10 @@
 """A table's rows as an Arrow dataset, for tools that push their columns and filters down.
 
-Owns: `TableDataset`. Must not know: how a scan is planned or files are read. Sources: architecture §5; format/statistics §3.
+Owns: `TableDataset`. Must not know: how a scan is planned, how files are read.
+Sources: architecture §5; format/statistics §3.
 
-Invariants: A dataset shows one snapshot, also to a query that scans it several times (G4). Nothing is read before a scan is asked
-for. The tool's filter is always evaluated by Arrow on the rows that are left.
+Invariants: A dataset shows one snapshot, also to a query that scans it several times (G4). Nothing is read before a scan is
+asked for. The tool's filter is always evaluated by Arrow on the rows that are left, so it keeps exactly the rows that Arrow says.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from .scan.plan import ScanPlan, count_rows, plan_scan
 from .scan.split import Split
 
 _FIRST_PARTS = 16
-"""The parts of each of the first file's batches, as some tools ask for one more before they stop."""
+"""Each of the first file's batches comes in so many parts, as some tools ask for one more before they stop."""
 
 Columns = Sequence[str] | Mapping[str, Any] | None
 
@@ -54,6 +55,7 @@ class TableDataset(ds.Dataset):  # type: ignore[misc]
 
     @property
     def schema(self) -> pa.Schema:
+        """The columns."""
         return arrow_schema_of(self._table_schema, None)
 
     @property
@@ -62,7 +64,12 @@ class TableDataset(ds.Dataset):  # type: ignore[misc]
         return ds.scalar(True)
 
     def plan(self, filter: Any = None, columns: Sequence[str] | None = None) -> ScanPlan:  # noqa: A002
-        """The plan of a scan, to see what a filter, a `pyarrow.compute.Expression`, leaves out."""
+        """The plan of a scan, to see what a filter leaves out.
+
+        Args:
+            filter: a `pyarrow.compute.Expression`.
+            columns: the columns that are read; None = all.
+        """
         return self._planned(self._predicate(filter), columns)
 
     def scanner(self, columns: Columns = None, filter: Any = None, **options: Any) -> Any:  # noqa: A002
@@ -72,10 +79,13 @@ class TableDataset(ds.Dataset):  # type: ignore[misc]
         the same methods, and reads no file before somebody asks for its rows: Arrow's scanner would read many ahead.
 
         Args:
-            columns: column names, or new names with expressions; None = all. `InvalidArgument`: an unknown column.
+            columns: column names, or new names with expressions; None = all.
             filter: a `pyarrow.compute.Expression`.
             options: Arrow's other options. `batch_size`, `use_threads` and `memory_pool` apply to what Arrow does with the rows;
                 those of single files are ignored.
+
+        Raises:
+            InvalidArgument: an unknown column.
         """
         needed = self._needed(columns, filter)
         rows = self._rows(self._planned(self._predicate(filter), needed), needed)
@@ -146,9 +156,8 @@ class TableDataset(ds.Dataset):  # type: ignore[misc]
         return plan_scan(self._timeline, self._snapshot, self._table_schema, predicate, columns, self._as_of_ms)
 
     def _rows(self, plan: ScanPlan, names: list[str] | None) -> Iterator[pa.RecordBatch]:
-        """Who wants the first rows only ends the scan after a few batches, so the first file comes alone, in several parts.
-        All others are read side by side, ahead of the reader.
-        """
+        """The rows of a plan. Who wants the first rows only ends the scan after a few batches, so the first file comes alone, in
+        several parts; all others are read side by side, ahead of the reader."""
         first, others = _first_run(plan.splits)
         for batch in read_batches(self._timeline, replace(plan, splits=first), self._table_schema, names):
             size = max(batch.num_rows // _FIRST_PARTS, 1)
@@ -157,6 +166,7 @@ class TableDataset(ds.Dataset):  # type: ignore[misc]
             yield from read_batches(self._timeline, replace(plan, splits=others), self._table_schema, names)
 
     def _needed(self, columns: Columns, expression: Any) -> list[str] | None:
+        """The columns that a scan reads; None for all."""
         if columns is None:
             return None
         fields = self._table_schema.fields
@@ -173,6 +183,8 @@ class TableDataset(ds.Dataset):  # type: ignore[misc]
 
 
 class _PlainScan:
+    """The scan of a dataset's rows as they are; the methods of `pyarrow.dataset.Scanner`."""
+
     def __init__(self, reader: pa.RecordBatchReader, batch_size: int | None) -> None:
         self._reader, self._batch_size = reader, batch_size
 
@@ -210,7 +222,7 @@ class _PlainScan:
 
 
 def _first_run(splits: Sequence[Split]) -> tuple[tuple[Split, ...], Sequence[Split]]:
-    """The first file as a split of its own, and the splits of all others."""
+    """The first file of the splits as a split of its own, and the splits of all others."""
     if not splits:
         return (), ()
     first, others = splits[0], tuple(splits[1:])

@@ -1,7 +1,7 @@
 """`Table`, the public interface of one table.
 
-Owns: the methods of `Table`, each a few lines that call the rooms below. Must not know: Spark, the command line. Source:
-architecture §5. Invariants: Each read uses one snapshot. A table returned by `at()` is read only. Every change is one
+Owns: the methods of `Table`, each a few lines that call the rooms below. Must not know: Spark, the command line.
+Source: architecture §5. Invariants: Each read uses one snapshot. A table returned by `at()` is read only. Every change is one
 commit.
 """
 
@@ -122,8 +122,11 @@ class Table(
     def files(self, partition: Mapping[str, Any] | str | None = None) -> pa.Table:
         """One row per live data file: partition, bucket, path, rows, bytes, level, schema, sequence numbers.
 
-        Only those of some partitions, given by all or some columns: `{"month": 1}` or `"month=1"`. `InvalidArgument`: a column is
-        no partition column, or a value does not fit.
+        Args:
+            partition: only files of these partitions: `{"month": 1}` or `"month=1"`, with some or all partition columns.
+
+        Raises:
+            InvalidArgument: a column is no partition column, or a value does not fit.
         """
         from . import system
         from .compaction.plan import of_partitions
@@ -147,7 +150,8 @@ class Table(
             data: also read the footer of each data file, and compare row counts and statistics. "deep" reads every row as well,
                 compares every checksum, and computes counts, bounds and null counts anew; it takes as long as reading the table.
 
-        `StoreUnavailable`: the store did not answer, so that the check could not be finished.
+        Raises:
+            StoreUnavailable: the store did not answer, so that the check could not be finished.
         """
         from .verify.whole import verify_store
 
@@ -197,12 +201,17 @@ class Table(
     def plan(self, where: Where = None, columns: Sequence[str] | None = None) -> ScanPlan:
         """The plan of a read: its splits, how many files were considered, and how many were pruned and why. Can be printed.
 
-        Like every read, it is made with the newest schema, whoever changed it last. Arguments are as for `to_batches`.
+        Like every read, it is made with the newest schema, whoever changed it last.
+
+        Args:
+            where: a predicate made with `ll.col(...)`, or its text.
+            columns: the columns that are read; None = all.
         """
         return self._planned(where, columns)[0]
 
     @timed("a plan")
     def _planned(self, where: Where, columns: Any) -> tuple[ScanPlan, Timeline, TableSchema, list[str] | None]:
+        """A plan, the timeline and schema that it was made with, and the names of the columns."""
         from .scan.plan import plan_scan
 
         names = None if columns is None else arguments.names(columns, "columns", alone=False)
@@ -312,9 +321,11 @@ class Table(
             mode: for a table with a primary key, "changelog" or "delta" (the rows as they were written) choose what is read
                 between two snapshots, also of two tags. "diff" compares two states, also of two ids. "auto" is described above.
 
-        Returns a reader of record batches, in the order of the snapshots. Rows are read with this table's newest schema.
+        Returns:
+            A reader of record batches, in the order of the snapshots. Rows are read with this table's newest schema.
 
-        `InvalidArgument`: there is no such range, or part of it has expired; the error says what exists.
+        Raises:
+            InvalidArgument: there is no such range, or part of it has expired; the error says what exists.
         """
         from .changelog.key_changes import check_mode
         from .changelog.reading import read_changes
@@ -360,8 +371,8 @@ class Table(
     def to_dataset(self) -> TableDataset:
         """The rows of the newest snapshot, or of the one chosen with `at`, as a `pyarrow.dataset.Dataset`.
 
-        Tools push their columns and filters down, so that only the files and columns of a query are read:
-        `duckdb.sql("FROM dataset WHERE …")`, `polars.scan_pyarrow_dataset(dataset)`, `dataset.scanner(…)`.
+        Tools that can read a dataset push their columns and filters down, so that only the files and columns of a query are
+        read: `duckdb.sql("FROM dataset WHERE …")`, `polars.scan_pyarrow_dataset(dataset)`, `dataset.scanner(…)`.
         """
         from .dataset import TableDataset
 
@@ -372,7 +383,11 @@ class Table(
     def to_duckdb(self, connection: Any, name: str) -> None:
         """Make the rows a view of a DuckDB connection, which reads only the files and columns that a query needs.
 
-        The view of that name shows the snapshot of this moment; call this again for a newer one.
+        The view shows the snapshot of this moment; call this again for a newer one.
+
+        Args:
+            connection: a `duckdb.DuckDBPyConnection`.
+            name: the name of the view.
         """
         if not hasattr(connection, "register"):
             raise InvalidArgument(

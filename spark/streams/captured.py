@@ -53,7 +53,11 @@ def apply_changes(
             ``lakelatch.spark.sink(url, checkpoint=…, changes={"sequence": …})``, which sets them.
         storage_options, how: as for `write`.
 
-    Errors are those of `Table.apply_changes`, for the columns before a job runs, for a row by Spark's own error.
+    Returns:
+        The receipt.
+
+    Raises:
+        InvalidArgument: as for `Table.apply_changes`, for the columns before a job runs, for a row by Spark's own error.
 
     Example:
         ``lakelatch.spark.apply_changes(events, "s3://lake/customers", keys=["id"], sequence="source.lsn")``
@@ -71,6 +75,7 @@ def applied(
     kind: str | None = None,
     shape: Shape = "auto",
 ) -> Receipt:
+    """`apply_changes` as it was asked."""
     table = open_table(checked_url(df.sparkSession, asked.url), storage_options=asked.storage_options)
     primary = table.schema.primary_keys
     check_keys(keys, primary)
@@ -101,6 +106,7 @@ def applied(
 
 
 def _structs(schema: spark.StructType) -> dict[str, bool]:
+    """Which columns are structs."""
     return {field.name: isinstance(field.dataType, spark.StructType) for field in schema.fields}
 
 

@@ -48,7 +48,7 @@ def sink(
     The rows are written as by `lakelatch.spark.write`: brought together by partition or bucket, and into few files.
 
     Args:
-        url: as for `lakelatch.spark.write`.
+        url: the URL of the table, which must mean the same on the driver and on the executors.
         checkpoint: the `checkpointLocation` of the query. It holds the query's id, which is the commit user of the batches. It
             may be moved or copied to another machine; a new checkpoint is another query, whose batches land anew.
         query: a name to use instead of that id. It belongs to this checkpoint for ever: with a new checkpoint, batches are
@@ -58,12 +58,15 @@ def sink(
             with a primary key compact what was written by themselves.
         changes: the batches hold changes that were captured from a database; these are the arguments `keys`, `sequence`, `kind`
             and `shape` of `lakelatch.spark.apply_changes`, of which none is required.
-        storage_options: as for `lakelatch.spark.write`; also of the checkpoint, if its URL has the same scheme.
+        storage_options: as for `lakelatch.spark.write`; also for the checkpoint, if its URL has the same scheme.
         how: any other arguments of `lakelatch.spark.write`, such as ``mode="overwrite"`` for output mode `complete`, or
             ``row_kind="op"``, but for `commit_user` and `identifier`.
 
-    Returns a function of a batch and its number, which returns the receipt. `InvalidArgument`: neither `checkpoint` nor
-    `query` was given, or an argument has no meaning here.
+    Returns:
+        A function of a batch and its number, which returns the receipt.
+
+    Raises:
+        InvalidArgument: Neither `checkpoint` nor `query` was given, or an argument has no meaning here.
 
     Example:
         ``rows.writeStream.foreachBatch(lakelatch.spark.sink(url, checkpoint=c)).option("checkpointLocation", c).start()``

@@ -1,8 +1,8 @@
 """`Catalog`: the databases and tables below one URL.
 
-Owns: `open_catalog`, `Catalog`. Must not know: how a table is dropped. Source: format/snapshot §1.
-Invariants: only folders that hold a table's schema are listed. No name leads out of the catalog (H16). A database is a folder, as
-in Apache Paimon; a file in it keeps it on stores that have no empty folders.
+Owns: `open_catalog`, `Catalog`: listing, opening, making, renaming and dropping. Must not know: how a table is dropped.
+Source: format/snapshot §1. Invariants: only folders that hold a table's schema are listed. No name leads out of the catalog
+(H16). A database is a folder, as in Apache Paimon; a file in it keeps it on stores that have no empty folders.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     pass
 
 MARK = ".lakelatch-database"
+"""A file that keeps the folder of an empty database."""
 _TABLE_TYPES = ("", "table", "materialized-table")
 """The values of option `type` whose folders hold snapshots; the others describe files that are not the table's own."""
 
@@ -76,7 +77,11 @@ class Catalog:
 
     @timed("a listing of databases", lambda self: self._store)
     def databases(self) -> list[str]:
-        """The names of the databases, ascending. `InvalidArgument` if the URL is that of a table."""
+        """The names of the databases, ascending.
+
+        Raises:
+            InvalidArgument: the URL is that of a table.
+        """
         found = folders(self._store, "")
         names = [name[: -len(DATABASE_SUFFIX)] for name in found if name.endswith(DATABASE_SUFFIX)]
         if not names and "schema" in found and is_table(self.url, storage_options=self._options):
@@ -90,7 +95,8 @@ class Catalog:
     def tables(self, database: str) -> list[str]:
         """The names of the tables of a database, ascending. Folders that hold no table, and object tables, are left out.
 
-        `InvalidArgument` if there is no such database.
+        Raises:
+            InvalidArgument: there is no such database.
         """
         found = self._folders_of(database)
         with MACHINE.executor(READ_THREADS, "lakelatch-catalog") as pool:
@@ -106,6 +112,7 @@ class Catalog:
             yield from (f"{database}.{table}" for table in self.tables(database))
 
     def __contains__(self, name: object) -> bool:
+        """Is there a table of this name?"""
         if not isinstance(name, str):
             return False
         parsed = TableName.parse(name)
@@ -116,7 +123,7 @@ class Catalog:
         return [name for name in names if defect(name) is None]
 
     def _is_listed(self, folder: str) -> bool:
-        """Whether it is a table with rows of its own. A table whose schema is damaged is listed."""
+        """Whether a folder holds a table with rows of its own. A table whose schema is damaged is listed."""
         try:
             data = self._store.get(f"{folder}/{TablePaths().schema(0)}")
         except ObjectNotFound:
@@ -133,9 +140,11 @@ class Catalog:
     # ------------------------------------------------------------------------------------------------------ databases
 
     def create_database(self, name: str, *, exist_ok: bool = False) -> None:
-        """Make a database. After `StoreUnavailable`, run it again.
+        """Make a database.
 
-        `InvalidArgument`: the name cannot be one, or there is such a database and `exist_ok` is False.
+        Raises:
+            InvalidArgument: the name cannot be one, or there is such a database and `exist_ok` is False.
+            StoreUnavailable: the store refused, or does not say whether the database was made; run it again.
         """
         if checked_database(name) in self.databases():
             if not exist_ok:
@@ -148,11 +157,17 @@ class Catalog:
     def drop_database(
         self, name: str, *, cascade: bool = False, dry_run: bool = False, progress: Progress | None = None
     ) -> list[DropPlan]:
-        """Drop a database; with `cascade`, its tables too. Returns what was, or with `dry_run` would be, deleted.
+        """Drop a database; with `cascade`, its tables too.
 
-        `progress` is called with the number of files of the current table deleted so far, and their total. `InvalidArgument`:
-        there is no such database; it holds tables, and `cascade` is False; or files that belong to no table, which are never
-        deleted.
+        Args:
+            progress: called with the number of files of the current table deleted so far, and their total.
+
+        Returns:
+            What was, or with `dry_run` would be, deleted of each table.
+
+        Raises:
+            InvalidArgument: there is no such database; it holds tables, and `cascade` is False; or it holds files that belong to
+                no table, which are never deleted.
         """
         callback(progress, "progress")
         tables = self.tables(name)
@@ -192,7 +207,9 @@ class Catalog:
     def __getitem__(self, name: str) -> Table:
         """Open a table such as `air.flights`, or a branch of one: `air.flights$branch_dev`.
 
-        `TableNotFound`: there is none; `InvalidArgument`: this cannot be the name of one.
+        Raises:
+            TableNotFound: there is no such table.
+            InvalidArgument: this cannot be the name of a table.
         """
         return open_table(self.url_of(name), branch=TableName.parse(name).branch, storage_options=self._options)
 
@@ -208,10 +225,11 @@ class Catalog:
         comment: str | None = None,
         exist_ok: bool = False,
     ) -> Table:
-        """Create a table in a database that exists.
+        """Create a table in a database that exists. The other arguments and the errors are those of `ll.create_table`; text
+        in `like` is the name of a table of this catalog.
 
-        `InvalidArgument`: there is no such database. Text in `like` names a table of this catalog. All else is as for
-        `ll.create_table`.
+        Raises:
+            InvalidArgument: there is no such database.
         """
         found = self._plain(name)
         self._check_database(found.database)
@@ -228,7 +246,7 @@ class Catalog:
         )
 
     def drop_table(self, name: str, *, dry_run: bool = False, progress: Progress | None = None) -> DropPlan:
-        """Drop a table. Arguments, result and errors are those of `ll.drop_table`."""
+        """Drop a table. The other arguments, the result and the errors are those of `ll.drop_table`."""
         callback(progress, "progress")
         self._plain(name)
         return drop_table(self.url_of(name), dry_run=dry_run, storage_options=self._options, progress=progress)
@@ -236,7 +254,12 @@ class Catalog:
     def rename_table(self, name: str, new_name: str) -> Table:
         """Rename a table in one atomic step, also into another database. Returns the table at its new place.
 
-        All else is as for `ll.rename_table`.
+        Jobs that write to the table under its old name get an error.
+
+        Raises:
+            TableNotFound: there is no such table.
+            TableExists: there is something of the new name.
+            Unsupported: the store cannot rename a folder in one step, as no object store can; nothing was changed.
         """
         self._plain(name)
         target = self._plain(new_name)
@@ -254,15 +277,18 @@ class Catalog:
     ) -> Upkeep:
         """Maintain tables as their options say: compact, expire snapshots, delete files that no snapshot names.
 
-        Each step is safe beside jobs that write, and can be repeated. A table that fails does not stop the others.
+        Each step is safe beside jobs that write, and can be repeated: a run that was cut off is finished by running it again. A
+        table that fails does not stop the others.
 
         Args:
             database: only the tables of this one.
             tables: only these, such as ``["air.flights"]``; in place of `database`.
+            dry_run: change nothing; the result is the plan.
             jobs: how many tables are maintained at the same time.
             progress: called with the number of tables done so far, their total, and the one that is done.
 
-        Returns what was done, or with `dry_run` would be, table by table. `failed` names the tables of which a step failed.
+        Returns:
+            What was done, or with `dry_run` would be, table by table. `failed` names the tables of which a step failed.
 
         >>> import lakelatch as ll, pyarrow as pa
         >>> lake = ll.open_catalog("memory://maintain-doctest")
@@ -294,6 +320,13 @@ class Catalog:
 def open_catalog(url: str, *, storage_options: Mapping[str, Any] | None = None) -> Catalog:
     """Open a catalog: the databases and tables below a URL, in the layout of Apache Paimon's file-system catalog.
 
-    Arguments are those of `Catalog`; `InvalidArgument`: one is not valid. Sends no request. An empty folder is an empty catalog.
+    Sends no request. A folder that holds nothing yet is an empty catalog.
+
+    Args:
+        url: a path, `s3://bucket/path`, …
+        storage_options: options of the store; every table is opened with them.
+
+    Raises:
+        InvalidArgument: the URL or an option is not valid.
     """
     return Catalog(url, storage_options)

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 
 class Branches(OpenTable):
+    """The methods of `Table` for branches."""
+
     def branches(self) -> dict[str, Branch]:
         """The branches of the table besides `main`, by name, each with its newest snapshot and schema.
 
@@ -41,8 +43,8 @@ class Branches(OpenTable):
     def create_branch(self, name: str, *, snapshot: int | None = None, tag: str | None = None) -> None:
         """Make a branch of this table, or of this branch. It begins with the rows of a snapshot, and shares its files.
 
-        Open it with `table.branch(name)`; every read and write works there as on the table itself. If a call is cut off, repeat
-        it. A tag `branch-<snapshot>-…` here and in the branch keeps the files that both have; it goes with the branch.
+        Open it with `table.branch(name)`; every read and write works there as on the table itself. If several callers make a
+        branch of one name, one of them does, and the others get `TableExists`. If a call is cut off, repeat it.
 
         Args:
             name: not `main`, not a number.
@@ -50,9 +52,13 @@ class Branches(OpenTable):
             tag: the tag that it begins with; the branch gets the tag, too. Without snapshot and tag the branch has the table's
                 schemas and no rows, as in Apache Paimon.
 
+        A tag `branch-<snapshot>-…` here and in the branch keeps the files that both have; it goes with the branch.
+
         Raises:
             InvalidArgument: the name cannot be a branch's; or there is no such snapshot or tag, or it is expiring.
             TableExists: there is a branch of this name, or another call is making it.
+
+        Source: format/snapshot §5.
         """
         from ...coordinator.branches.create import create_branch, source_of
         from ..travel import snapshot_at
@@ -66,9 +72,16 @@ class Branches(OpenTable):
     def delete_branch(self, name: str, *, dry_run: bool = False) -> BranchDeletion:
         """Delete a branch: its schemas, snapshots and tags. `clean` frees the data files that nothing else names.
 
-        If a run is cut off, run it again. A job that is writing to the branch is told that it was dropped. Returns what was
-        deleted, or with `dry_run` would be. `InvalidArgument`: there is no such branch, or option `scan.fallback-branch` or
-        `scan.primary-branch` names it.
+        If a run is cut off, run it again. A job that is writing to the branch is told that it was dropped.
+
+        Args:
+            dry_run: delete nothing.
+
+        Returns:
+            What was deleted, or with `dry_run` would be. Prints as one line.
+
+        Raises:
+            InvalidArgument: there is no such branch, or option `scan.fallback-branch` or `scan.primary-branch` names it.
         """
         from ...coordinator.branches.remove import apply_deletion, plan_deletion
 
@@ -80,8 +93,10 @@ class Branches(OpenTable):
         """Give a branch another name. Its metadata is copied and then deleted under the old name; data files do not move.
 
         Do it when no job writes to the branch: a commit in the moment in which the old name goes may be lost.
-        `InvalidArgument`: there is no such branch, the new name cannot be a branch's, or an option names the branch;
-        `TableExists`: it is taken.
+
+        Raises:
+            InvalidArgument: there is no such branch, the new name cannot be a branch's, or an option names the branch.
+            TableExists: the new name is taken.
         """
         from ...coordinator.branches.remove import rename_branch
 
@@ -99,7 +114,10 @@ class Branches(OpenTable):
 
         The snapshots keep their ids. They are published one after another, so `main` is at every moment in a state that the
         branch had, and a run that is cut off is finished by the next. The branch stays, and can be committed to and
-        fast-forwarded to again. Returns what `main` got, which prints as one line. Source: decision 55.
+        fast-forwarded to again.
+
+        Returns:
+            What `main` got. Prints as one line.
 
         Raises:
             CommitConflict: `main` has commits, schemas or tags that the branch lacks; names them. Nothing was changed, unless
@@ -107,6 +125,8 @@ class Branches(OpenTable):
             InvalidArgument: there is no such branch, or snapshots that `main` lacks have expired in it.
             StoreUnavailable: the store failed before anything came into `main`.
             OutcomeUnknown: it failed midway; the error says what came into `main`. Run it again to finish.
+
+        Source: decision 55.
         """
         from ...coordinator.branches.forward import apply_fast_forward
 
@@ -117,6 +137,7 @@ class Branches(OpenTable):
         return done
 
     def _main(self) -> tuple[Timeline, TableSchema]:
+        """The main branch and its newest schema."""
         from ...coordinator.history.timeline import Timeline
 
         self._check_not_pinned()

@@ -30,15 +30,21 @@ _NOT_AGAIN = "write the rows again, or pass them as a table, which is written ag
 
 
 class Changes(OpenTable):
+    """The methods of `Table` that change it."""
+
     def alter(self, *changes: SchemaChange) -> TableSchema:
         """Change columns or options. All changes together make one new schema; if one is refused, none is made.
 
-        They are made by `ll.add_column(...)`, `ll.rename_column(...)`, `ll.update_type(...)`, `ll.set_option(...)`, ...
-        Returns the new schema, which this table uses from now on. Existing rows are read with it; no file is rewritten.
+        Args:
+            changes: `ll.add_column(...)`, `ll.rename_column(...)`, `ll.update_type(...)`, `ll.set_option(...)`, ...
+
+        Returns:
+            The new schema, which this table uses from now on. Existing rows are read with it; no file is rewritten.
 
         Raises:
             InvalidArgument: the format does not allow the change; nothing was changed.
-            CommitConflict: the change is allowed only for an empty table, and files were committed meanwhile.
+            CommitConflict: the change is allowed only for an empty table, and files were committed meanwhile; nothing was
+                changed.
             OutcomeUnknown: the store did not confirm the change; call `resolve()` on the error.
         """
         from ...coordinator.alteration import alter
@@ -59,6 +65,7 @@ class Changes(OpenTable):
         return data
 
     def _add_columns(self, schema: pa.Schema, leave_out: str | None = None) -> None:
+        """Add the columns and the fields of ROWs that the table lacks."""
         import pyarrow as pa
 
         from ...core.metadata.schema_changes import add_column
@@ -188,7 +195,8 @@ class Changes(OpenTable):
                 deletes, unless the table has option `rowkind.field`.
             commit_user, identifier, properties, watermark_ms, evolve: as for `append`.
 
-        `InvalidArgument`: the table has no primary key; a value does not fit, a key is null, or a value is no row kind.
+        Raises:
+            InvalidArgument: the table has no primary key; a value does not fit, a key is null, or a value is no row kind.
 
         >>> import pyarrow as pa, lakelatch as ll
         >>> schema = pa.schema([("id", pa.int64()), ("note", pa.string())])

@@ -25,8 +25,10 @@ KEPT = "7 d"
 
 
 class Cleaning(OpenTable):
+    """The methods of `Table` for files that nothing names."""
+
     def orphans(self, *, older_than: Moment = None, external: bool = False) -> OrphanPlan:
-        """The files in the table's directory that no snapshot, tag or branch names (format/commit §12). Prints as one line.
+        """The files in the table's directory that no snapshot, tag or branch names. Prints as one line. Changes nothing.
 
         Args:
             external: look also at the locations of option `data-file.external-paths`, and at those that an earlier schema named.
@@ -37,6 +39,8 @@ class Cleaning(OpenTable):
         Raises:
             TableCorrupt: the metadata of a snapshot, tag or branch cannot be read, so that no file is known to be an orphan.
             InvalidArgument: `older_than` is less than an hour ago.
+
+        Source: format/commit §12.
 
         >>> import pyarrow as pa, lakelatch as ll
         >>> print(ll.create_table("memory://orphans-doctest/t", pa.schema([("v", pa.int64())])).orphans())
@@ -67,8 +71,12 @@ class Cleaning(OpenTable):
             keep: how long this quarantine is kept, as a duration such as `7 d`.
             progress: called with the number of files deleted or moved so far and their total.
 
-        Returns what was deleted or moved, and the name of the quarantine. Errors are as for `orphans`; nothing was deleted
-        then. After `StoreUnavailable`, run it again.
+        Returns:
+            What was deleted or moved, and the name of the quarantine.
+
+        Raises:
+            TableCorrupt, InvalidArgument: as for `orphans`; nothing was deleted.
+            StoreUnavailable: the store failed midway; run it again.
         """
         from ...backends.refusals import past_refusals
         from ...coordinator.maintenance.orphans import apply_clean, plan_orphans, store_clock_ms
@@ -95,10 +103,15 @@ class Cleaning(OpenTable):
         return quarantines(self.store)
 
     def restore_quarantine(self, name: str | None = None, *, progress: Progress | None = None) -> Restored:
-        """Bring the files of a quarantine, by default of all, back to where they were. Their age begins anew.
+        """Bring the files of a quarantine back to where they were. Their age begins anew.
 
-        `progress` is called with the number of files that are back and their total. `InvalidArgument`: there is no quarantine of
-        this name. After `StoreUnavailable`, run it again.
+        Args:
+            name: as `clean` returned it and `quarantines` lists it; None for all.
+            progress: called with the number of files that are back and their total.
+
+        Raises:
+            InvalidArgument: there is no quarantine of this name.
+            StoreUnavailable: the store failed midway; run it again.
 
         >>> import pyarrow as pa, lakelatch as ll
         >>> table = ll.create_table("memory://quarantine-doctest/t", pa.schema([("v", pa.int64())]))
@@ -119,7 +132,11 @@ class Cleaning(OpenTable):
 
 
 def orphans_until(now_ms: int, older_than: Moment) -> int:
-    """The time before which files are considered, in milliseconds since 1970; `InvalidArgument` if it is not an hour ago."""
+    """Only files older than this are considered, in milliseconds since 1970.
+
+    Raises:
+        InvalidArgument: the time is less than an hour ago.
+    """
     from ...coordinator.maintenance.orphans import DAY_MS, YOUNGEST_MS
     from ..travel import older_than_millis
 

@@ -19,10 +19,15 @@ if TYPE_CHECKING:
 
 
 class Consumers(OpenTable):
+    """The methods of `Table` for consumers."""
+
     def consumers(self) -> list[Consumer]:
         """The consumers of this branch, by name: readers of changes, and the snapshot that each reads next.
 
-        Expiry keeps all snapshots from the smallest of these on. `TableCorrupt` names a consumer's file that cannot be read.
+        Expiry keeps all snapshots from the smallest of these on.
+
+        Raises:
+            TableCorrupt: a consumer's file cannot be read; names it.
         """
         from ...coordinator.maintenance.consumers import list_consumers
 
@@ -31,8 +36,13 @@ class Consumers(OpenTable):
     def set_consumer(self, name: str, next_snapshot: int | Literal["earliest", "latest"]) -> Consumer:
         """Create a consumer, or let it go on from another snapshot. Expiry keeps that snapshot and all later ones for it.
 
-        `next_snapshot` is the id of the snapshot whose changes it reads next; "earliest" for the oldest that are still
-        there, "latest" for those of the next commit. `InvalidArgument`: these have expired, or the name cannot be a file's.
+        Args:
+            name: the id that the reader uses.
+            next_snapshot: the id of the snapshot whose changes it reads next; "earliest" for the oldest that are still there,
+                "latest" for those of the next commit.
+
+        Raises:
+            InvalidArgument: the changes of that snapshot have expired, or the name cannot be a file's.
 
         >>> import pyarrow as pa, lakelatch as ll
         >>> table = ll.create_table("memory://consumers-doctest/t", pa.schema([("v", pa.int64())]))
@@ -72,9 +82,14 @@ class Consumers(OpenTable):
     ) -> list[Consumer]:
         """Delete the consumers that have not moved for a long time, so that they hold no snapshot back any more.
 
-        `older_than`: those that moved last before this, by the store's clock: how long ago (`7 d`), ISO text with a zone,
-        milliseconds since 1970, or a datetime. By default as long ago as option `consumer.expiration-time` says; without it
-        nothing is deleted. Returns what was deleted, or with `dry_run` would be.
+        Args:
+            older_than: those that moved last before this, by the store's clock: how long ago (`7 d`), ISO text with a zone,
+                milliseconds since 1970, or a datetime. By default as long ago as option `consumer.expiration-time` says;
+                without it nothing is deleted.
+            dry_run: delete nothing.
+
+        Returns:
+            The consumers that were deleted, or with `dry_run` would be.
         """
         from ...coordinator.maintenance.consumers import expire_consumers, expired_consumers
         from ...coordinator.maintenance.orphans import store_clock_ms

@@ -28,6 +28,8 @@ ROWS_PER_FILE = 4_000_000
 
 
 class Copies(OpenTable):
+    """The methods of `Table` that copy it."""
+
     @overload
     def clone(
         self,
@@ -71,8 +73,15 @@ class Copies(OpenTable):
         the files from its expiry. Delete the tag when the clone is gone. You may read these files through the clone; others allow
         it for themselves (`ll.allow`).
 
-        The options of the store of the copy are by default those of this table's store. `progress` is called with the
-        number of files copied so far and their total. Returns what was, or with `dry_run` would be, copied.
+        Args:
+            url: where the copy will be.
+            reference: leave data files where they are.
+            dry_run: change nothing.
+            storage_options: options of the store of the copy; by default those of this table's store.
+            progress: called with the number of files copied so far and their total.
+
+        Returns:
+            What was, or with `dry_run` would be, copied. Prints as one line.
 
         Raises:
             TableExists: there is a table at the URL.
@@ -163,7 +172,11 @@ class Copies(OpenTable):
             storage_options: options of the folder's store; by default those of this table's store.
             progress: called with the number of partitions written so far and their total.
 
-        `InvalidArgument`: the folder holds files, or a column has a type that the format lacks.
+        Returns:
+            What was written. Prints as one line.
+
+        Raises:
+            InvalidArgument: the folder holds files, or a column has a type that the format lacks.
 
         >>> import pyarrow as pa, lakelatch as ll
         >>> rows = pa.table({"v": [1, 2], "p": [1, 2]})

@@ -21,10 +21,13 @@ if TYPE_CHECKING:
 
 
 class Inspection(OpenTable):
+    """The system tables of `Table`."""
+
     def explain(self, commit: int | tuple[str, int | None] | Receipt | Snapshot | None = None) -> str:
         """The history of one commit as text: its base, its attempts, the commits that it lost to, its changes.
 
-        It is the latest, or given by a snapshot id, an identity (commit user, identifier), a receipt, or a snapshot.
+        Args:
+            commit: a snapshot id, an identity (commit user, identifier), a receipt, or a snapshot; the latest by default.
         """
         from ...coordinator.explain import explain
         from ...core.arguments import plain
@@ -48,19 +51,25 @@ class Inspection(OpenTable):
         where: Predicate | str | None = None,
         limit: int | None = None,
     ) -> pa.Table:
-        """A system table of Apache Paimon, with its columns and types (format/snapshot §6).
+        """A system table of Apache Paimon, with its columns and types.
 
-        Of a table of `at()` it is the one of that snapshot. Times are on the clock of this machine's zone, as in Apache Paimon,
-        but without a zone in their type.
+        Of a table of `at()` it is the one of that snapshot. Times are those of this machine's zone, as in Apache Paimon, but
+        without a zone in their type.
 
         Args:
             name: `snapshots`, `schemas`, `options`, `manifests`, `files`, `partitions`, `buckets`, `tags`, `branches`,
                 `consumers`, `statistics`, `audit_log`, `ro`, `changelog`, `binlog`, `row_tracking`, `aggregation_fields` or
                 `table_indexes`.
+            columns: column names, in the order of the result; None for all.
             where: a predicate on the columns of the system table, made with `ll.col(...)`, or its text. Only the files that it
                 needs are read: snapshots by `snapshot_id`, tags by `tag_name`, manifests by `partition`, `bucket` and `level`.
+            limit: the largest number of rows.
 
-        `InvalidArgument`: there is no such system table or column. `TableCorrupt`: a file of it is missing or damaged.
+        Raises:
+            InvalidArgument: there is no such system table or column.
+            TableCorrupt: a file that is needed is missing or damaged.
+
+        Source: format/snapshot §6.
 
         >>> import pyarrow as pa, lakelatch as ll
         >>> table = ll.create_table("memory://system-doctest/t", pa.schema([("v", pa.int64())]))
@@ -79,10 +88,10 @@ class Inspection(OpenTable):
         where: Predicate | str | None = None,
         limit: int | None = None,
     ) -> pa.RecordBatchReader:
-        """A system table as a reader, which fetches rows as they are asked for; otherwise as `system`.
+        """A system table as a reader, which fetches rows as they are asked for; arguments and errors as for `system`.
 
-        Use it for `files` of a very large table, and for those with as many rows as the table: `audit_log`, `binlog`,
-        `changelog`, `ro` and `row_tracking`.
+        Use it for `files` of a very large table, and for `audit_log`, `binlog`, `changelog`, `ro` and `row_tracking`, which have
+        as many rows as the table.
         """
         from ..system.read import read_system
 

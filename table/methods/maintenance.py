@@ -1,6 +1,7 @@
 """The maintenance methods of `Table`: expiry, compaction, rollback.
 
-Owns: these methods. Must not know: how the operations work, rows. Source: architecture §7; format/commit §9, §11.
+Owns: these methods. Must not know: how the operations work, rows.
+Source: architecture §7; format/commit §9, §11.
 Invariant: maintenance uses the table's current options, not those with which it was opened.
 """
 
@@ -29,10 +30,12 @@ if TYPE_CHECKING:
     from ..compaction.run import Compaction
 
 Moment: TypeAlias = str | int | datetime | None
-"""How long ago, ISO text with a zone, milliseconds since 1970, a datetime with a zone; None: not given."""
+"""ISO text with a zone, milliseconds since 1970, a datetime with a zone; None: not given."""
 
 
 class Maintenance(OpenTable):
+    """The maintenance methods of `Table`."""
+
     def _afterwards(self, timeline: Timeline, schema: TableSchema) -> list[Callable[[], object]]:
         from ...coordinator.maintenance.retention import is_automatic
 
@@ -53,11 +56,11 @@ class Maintenance(OpenTable):
         dry_run: bool = False,
         progress: Progress | None = None,
     ) -> ExpiryPlan:
-        """Delete the oldest snapshots, and the files that no snapshot, tag or branch needs any more. Source: format/commit §9.
+        """Delete the oldest snapshots, and the files that no snapshot, tag or branch needs any more.
 
-        Without arguments the table's options decide. If a run is cut off, run it again to finish it. What tags, branches and
-        consumers need is kept. So is the newest snapshot, and any snapshot so young (at most a minute) that a running commit may
-        still be based on it.
+        Without arguments the table's options decide. If a run is cut off, run it again to finish it. Whatever tags, branches
+        and consumers need is kept. So is the newest snapshot, and any snapshot so young (at most a minute) that a running
+        commit may still be based on it.
 
         Args:
             retain_max: keep at most this many snapshots, however young; option `snapshot.num-retained.max`.
@@ -65,14 +68,18 @@ class Maintenance(OpenTable):
             older_than: delete snapshots whose successor is older than this: how long ago (`7 d`), ISO text with zone,
                 milliseconds since 1970, or a datetime. By default the time given by option `snapshot.time-retained`.
             max_deletes: delete at most this many snapshots in one run; option `snapshot.expire.limit`.
+            dry_run: delete nothing.
             progress: called with the number of files deleted so far and their total.
 
-        Returns what was deleted, or with `dry_run` would be. It prints as one line.
+        Returns:
+            What was deleted, or with `dry_run` would be. Prints as one line.
 
         Raises:
             TableCorrupt: metadata that a snapshot, tag or branch needs cannot be read; nothing was deleted.
             Unsupported: files to delete are in a location that no option names.
             CommitConflict: the history changed meanwhile; run it again.
+
+        Source: format/commit §9.
 
         >>> import pyarrow as pa, lakelatch as ll
         >>> table = ll.create_table("memory://expire-doctest/t", pa.schema([("v", pa.int64())]))
@@ -116,9 +123,8 @@ class Maintenance(OpenTable):
         there are as many as option `num-sorted-run.compaction-trigger` says, so that reads have less to do.
 
         Compaction can run while other jobs write. Rows that they append meanwhile are kept. If an overwrite, a delete or
-        another compaction replaces files first, its result is kept, and that group of files is reported in `given_up`. It
-        commits after every gigabyte that it has rewritten. If a run is cut off, run it again to finish it. Source:
-        format/data-files §6.
+        another compaction replaces files first, its result is kept: compaction abandons that group of files and reports it
+        in `given_up`. It commits after every gigabyte that it has rewritten. If a run is cut off, run it again to finish it.
 
         Args:
             where: a predicate on partition columns, or its text, that chooses the partitions.
@@ -128,14 +134,18 @@ class Maintenance(OpenTable):
                 0.7 of it (option `compaction.small-file-ratio`) counts as small.
             min_files: rewrite small files that together do not fill one new file only if there are at least this many;
                 option `compaction.min.file-num`, 5 by default. Not for tables with a primary key.
+            dry_run: change nothing.
             progress: called with the number of files rewritten so far and their total.
 
-        Returns what was done, or with `dry_run` would be. It prints as one line.
+        Returns:
+            What was done, or with `dry_run` would be. Prints as one line.
 
         Raises:
             Unsupported: lakelatch cannot write the table; names the option.
             TableCorrupt: a file is missing, damaged, or its rows do not agree with its manifest.
             RetriesExhausted, StoreUnavailable, OutcomeUnknown: as for any commit; run it again.
+
+        Source: format/data-files §6.
 
         >>> import pyarrow as pa, lakelatch as ll
         >>> table = ll.create_table("memory://compact-doctest/t", pa.schema([("v", pa.int64())]))
@@ -167,7 +177,11 @@ class Maintenance(OpenTable):
         return done.after(settled)
 
     def plan_rescale(self, where: Predicate | str | None = None) -> RescalePlan:
-        """What `rescale` with the same arguments would rewrite, with the same errors. Prints as one line. Changes nothing."""
+        """What `rescale` with the same arguments would rewrite. Prints as one line. Changes nothing.
+
+        Raises:
+            Unsupported, InvalidArgument: as for `rescale`.
+        """
         from ..compaction.plan import chosen_partitions
         from ..compaction.rescale import plan_rescale
 
@@ -180,15 +194,21 @@ class Maintenance(OpenTable):
 
         Set the option first: ``table.alter(ll.set_option("bucket", "8"))``. Until a partition is rescaled, writes to it are
         refused, because a key must be in one bucket only. Each partition is one commit, and is read again if another job
-        changes it meanwhile. Source: format/binary-row §5; format/primary-keys §7.
+        changes it meanwhile, so that no row is lost.
 
-        The predicate on partition columns chooses the partitions. `progress` is called with the number of partitions
-        rewritten so far and their total. Returns one receipt for each.
+        Args:
+            where: a predicate on partition columns, or its text, that chooses the partitions.
+            progress: called with the number of partitions rewritten so far and their total.
+
+        Returns:
+            One receipt for each partition that was rewritten.
 
         Raises:
             Unsupported: the table has no primary key, or cannot be compacted; names the option.
             InvalidArgument: the table has no fixed buckets, or the predicate chooses rows.
             CommitConflict: other jobs changed a partition again and again; run it again.
+
+        Source: format/binary-row §5; format/primary-keys §7.
         """
         from ..compaction.plan import chosen_partitions
         from ..compaction.rescale import rescale
@@ -231,15 +251,24 @@ class Maintenance(OpenTable):
         identifier: int | None = None,
         isolation: Isolation = "snapshot",
     ) -> Receipt:
-        """Make an earlier state the newest, with one commit: an overwrite by the files of that state (format/commit §11).
+        """Make an earlier state the newest, with one commit: an overwrite by the files of that state.
 
         No snapshot is deleted: those in between stay, and for jobs that write meanwhile the rollback is an ordinary overwrite.
         The schema does not change. Tags `rollback-<id>-…` stay on the earlier snapshot and on that of the rollback. They make
         Apache Paimon's expiry keep the files, because that expiry looks at the snapshots that delete them. Where readers do not
         see level 0 (deletion vectors, `first-row`), a compaction follows at once, as after an upsert.
 
-        Arguments are as for `at`, `append` and `overwrite`. `TableCorrupt`: files of that state no longer exist; names
-        them. `CommitConflict`: another overwrite was committed meanwhile.
+        Args:
+            snapshot, tag, timestamp: the state, as for `at`.
+            commit_user, identifier: make the commit exactly once, as for `append`.
+            isolation: with `snapshot`, rows that other writers append meanwhile are kept; with `serializable`, such rows
+                are a conflict.
+
+        Raises:
+            TableCorrupt: files of that state no longer exist; names them.
+            CommitConflict: another overwrite was committed meanwhile.
+
+        Source: format/commit §11.
 
         >>> import pyarrow as pa, lakelatch as ll
         >>> table = ll.create_table("memory://rollback-doctest/t", pa.schema([("v", pa.int64())]))
@@ -271,5 +300,6 @@ class Maintenance(OpenTable):
         return receipt
 
     def _maintained(self) -> tuple[Timeline, TableSchema]:
+        """What maintenance works on, with the table's current options, not those with which it was opened."""
         self._check_not_pinned()
         return self.timeline, self.timeline.latest_schema()

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 
 class Optimizing(OpenTable):
+    """The method of `Table` that sorts rows."""
+
     def optimize(
         self,
         by: Sequence[str],
@@ -43,8 +45,12 @@ class Optimizing(OpenTable):
             full: sort all files anew.
             target_size, dry_run, progress: as for `compact`.
 
-        Returns the files before and after, and how many of them a filter opens. `Unsupported`: the table has a primary key,
-        buckets or data evolution. `InvalidArgument`: there is no such column or curve.
+        Returns:
+            The files before and after, and how many of them a filter opens.
+
+        Raises:
+            Unsupported: the table has a primary key, buckets or data evolution.
+            InvalidArgument: there is no such column or curve.
 
         >>> import pyarrow as pa, lakelatch as ll
         >>> schema = pa.schema([("a", pa.int64()), ("b", pa.int64())])

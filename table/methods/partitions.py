@@ -35,6 +35,8 @@ _LOG = logging.getLogger("lakelatch.upkeep")
 
 
 class Partitions(OpenTable):
+    """The methods of `Table` for its partitions."""
+
     def _afterwards(self, timeline: Timeline, schema: TableSchema) -> list[Callable[[], object]]:
         from ..partition_turns import PartitionTurn, drops_after_commits
 
@@ -45,10 +47,8 @@ class Partitions(OpenTable):
         return [*work, lambda: self._drop_in_turn(turn, schema)]
 
     def _drop_in_turn(self, turn: PartitionTurn, schema: TableSchema) -> None:
-        """Drop old partitions after a commit, if it is time.
-
-        The drop has a committer of its own, and what follows is over before the turn ends, so that it leads to no further drop.
-        """
+        """Drop old partitions after a commit, if it is time. The drop has a committer of its own, and what follows its commit is
+        over before the turn ends, so that it leads to no further drop."""
         from ..partition_turns import drops_after_commits
 
         if not turn.take(schema.options):
@@ -68,8 +68,11 @@ class Partitions(OpenTable):
     def partitions(self, where: Predicate | str | None = None) -> pa.Table:
         """One row per partition: its path, rows, bytes, files, and when its newest file was made.
 
-        The time is in milliseconds since 1970 of the wall clock of the file's writer, as if that were UTC, which is what
-        the format stores; null if it is unknown. `where` is a predicate on partition columns, or its text.
+        The time is in milliseconds since 1970 of the wall clock of the file's writer, as if that were UTC, which is what the
+        format stores; null if it is unknown.
+
+        Args:
+            where: a predicate on partition columns, or its text, that chooses the partitions.
 
         >>> import pyarrow as pa, lakelatch as ll
         >>> rows = pa.table({"month": [1, 2], "v": [3, 4]})
@@ -95,7 +98,7 @@ class Partitions(OpenTable):
     ) -> PartitionExpiry:
         """Drop the partitions that are too old. Their files go when the snapshots that hold them expire.
 
-        Writers that run for long do this by themselves with option `partition.expiration-time`. Source: format/commit §9.
+        Writers that run for long do this by themselves in a table with option `partition.expiration-time`.
 
         A partition is as old as the time that its values stand for: its first column as `yyyy-MM-dd`, also with ` HH:mm:ss`, or
         what options `partition.timestamp-pattern` and `partition.timestamp-formatter` say. Values that stand for no time never
@@ -107,14 +110,18 @@ class Partitions(OpenTable):
                 `partition.expiration-strategy`.
             max_partitions: drop at most this many in one run; option `partition.expiration-max-num`, 100 by default.
             time_zone: the zone of the partitions' times, such as `Europe/Berlin`; by default that of this machine.
+            dry_run: change nothing.
             progress: called with the number of partitions dropped so far and their total.
 
-        Returns what was dropped, or with `dry_run` would be. It prints as one line.
+        Returns:
+            What was dropped, or with `dry_run` would be. Prints as one line.
 
         Raises:
             InvalidArgument: the table has no partitions, or nothing says how old they may become.
             Unsupported: an option has a date pattern or a strategy that is not supported; names it.
             CommitConflict: another job replaced one of the partitions meanwhile; run it again.
+
+        Source: format/commit §9.
 
         >>> import pyarrow as pa, lakelatch as ll
         >>> rows = pa.table({"dt": ["2020-01-01", "2999-01-01"], "v": [3, 4]})
@@ -167,8 +174,10 @@ class Partitions(OpenTable):
             idle: a duration such as `15 min`; option `partition.idle-time-to-done`. With option `partition.time-interval` a
                 partition is not idle before the interval that it stands for is over.
             time_zone: the zone of the partitions' and files' times; by default that of this machine.
+            dry_run: change nothing.
 
-        Returns the partitions that were marked, or with `dry_run` would be.
+        Returns:
+            The partitions that were marked, or with `dry_run` would be.
 
         Raises:
             InvalidArgument: a name does not fit the table; or neither `partitions`, nor `idle`, nor the option was given; or
@@ -223,6 +232,7 @@ class Partitions(OpenTable):
         return MarkedPartitions(tuple(paths), actions)
 
     def _partition_files(self, where: Predicate | str | None) -> tuple[TableSchema, list[ManifestEntry]]:
+        """The live files of the partitions that a predicate chooses."""
         from ..compaction.key_plan import live_files
         from ..compaction.plan import chosen_partitions
 
@@ -232,4 +242,5 @@ class Partitions(OpenTable):
 
 
 def _zone(name: str | None) -> tzinfo | None:
+    """A time zone by its name; None for that of this machine."""
     return None if name is None else zone_of(name)

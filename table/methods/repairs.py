@@ -16,21 +16,29 @@ if TYPE_CHECKING:
 
 
 class Repairs(OpenTable):
+    """The method of `Table` that mends damage."""
+
     def repair(self, *, dry_run: bool = True, accept_loss: bool = False, data: Depth = False) -> RepairPlan:
         """Mend what `verify` finds, as far as that is possible: gaps in the history, snapshots that are not part of it, hints,
         schemas that a branch still has, tags that cannot be read, manifests that say something wrong, data files that are gone.
 
         The plan tells for each finding what is done about it, or why nothing is. Whatever a repair deletes is copied to
         `lakelatch/repaired/` before, and snapshots that leave the history although they can be read stay as tags. Data files
-        leave the table with a commit. For a table that cannot be opened, use `lakelatch repair`. Source: decision 63.
+        leave the table with a commit, like any other overwrite. For a table that cannot be opened, use `lakelatch repair`.
 
         Args:
+            dry_run: change nothing.
             accept_loss: also carry out the steps that give up rows or earlier states. The plan says which, by partition and
                 number of rows; the rows are gone already, or cannot be read.
             data: also look into the data files, as for `verify`.
 
-        Returns the plan; after a repair (`dry_run=False`), only the steps that were carried out. It prints as text.
-        `CommitConflict`: the table changed since the plan was made: run it again.
+        Returns:
+            The plan; after a repair, only the steps that were carried out. Prints as text.
+
+        Raises:
+            CommitConflict: the table changed since the plan was made: run it again.
+
+        Source: decision 63.
 
         >>> import pyarrow as pa, lakelatch as ll
         >>> table = ll.create_table("memory://repair-doctest/t", pa.schema([("v", pa.int64())]))

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 
 class RowChanges(Changes):
+    """The methods of `Table` that change single rows."""
+
     def delete(
         self,
         keys: Any = None,
@@ -45,7 +47,8 @@ class RowChanges(Changes):
             isolation: for `where`: with `serializable`, rows that other writers add meanwhile and that the condition may concern
                 make the delete look again; with `snapshot`, it deletes what was there when it began.
 
-        Returns for `where` a receipt that also counts rows and files (`rows_deleted`, `files_rewritten`, …).
+        Returns:
+            For `where`, a receipt that also counts rows and files (`rows_deleted`, `files_rewritten`, …).
 
         Raises:
             InvalidArgument: the condition does not fit the columns; the table has no primary key, a column is missing, or the

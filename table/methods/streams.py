@@ -32,6 +32,8 @@ def watched_timeline(table: OpenTable) -> Timeline:
 
 
 class Streams(OpenTable):
+    """The methods of `Table` for streams."""
+
     @timed("the beginning of following")
     def follow(
         self,
@@ -52,12 +54,12 @@ class Streams(OpenTable):
         `position` is where a later reader goes on: ``follow(start=batch.position)``; ``str(batch.position)`` can be stored
         anywhere. Compactions change no row and give no batch.
 
-        Rows are read with the columns that the table has now. Columns that are added later appear when following starts
-        again; if a column that is read is dropped, following ends with an error that names the snapshot.
+        Rows are read with the columns that the table has now. Columns that are added later appear when following starts again; if
+        a column that is read is dropped, following ends with an error that names the snapshot.
 
         A consumer is the name under which the table remembers how far a reader has come. Expiry keeps what it has still to read.
-        It is moved past a batch when the next one is asked for, or by `batch.acknowledge()`, so that a reader that fails gets its
-        batch again.
+        It is moved past a batch when the next batch is asked for, or by `batch.acknowledge()`. So a reader that fails while it
+        works on a batch gets this batch again, unless it stores positions of its own together with its results.
 
         Args:
             start: `latest`: what is committed from now on. `earliest`: the oldest changes that are there. A snapshot id: its
@@ -170,7 +172,11 @@ class Streams(OpenTable):
 
 
 def check_keys(keys: Sequence[str] | str | None, primary: Sequence[str]) -> None:
-    """Refuse keys that are not the table's primary key (`InvalidArgument`, which names both)."""
+    """Refuse keys that are not the table's primary key.
+
+    Raises:
+        InvalidArgument: names both.
+    """
     if not primary:
         raise InvalidArgument(
             "changes are applied by key, and the table has no primary key", next_step="create it with primary_key=[…]"

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 
 class Tags(OpenTable):
+    """The methods of `Table` for tags."""
+
     def tags(self) -> list[Tag]:
         """The tags, by snapshot and name. Each has `name`, `snapshot`, `created` and `retained_ms`, and prints as one line."""
         from ...coordinator.tags.creation import list_tags
@@ -53,11 +55,14 @@ class Tags(OpenTable):
                 Apache Paimon, deletes it.
             replace: a tag of this name that is there already is replaced, and the files that only it needed are deleted.
 
-        Returns the tag. If there is one that says the same already, nothing changes.
+        Returns:
+            The tag. If there is one that says the same already, nothing changes.
 
         Raises:
             InvalidArgument: the name cannot be used, or another tag has it; or the snapshot does not exist, or has just expired.
             OutcomeUnknown: the store does not say whether the tag was created; `resolve()` asks again.
+
+        Source: format/snapshot §5.
 
         >>> import pyarrow as pa, lakelatch as ll
         >>> table = ll.create_table("memory://tag-doctest/t", pa.schema([("v", pa.int64())]))
@@ -95,7 +100,12 @@ class Tags(OpenTable):
     def delete_tag(self, name: str, *, dry_run: bool = False, progress: Progress | None = None) -> UntaggingPlan:
         """Delete a tag, and the files that no other tag, snapshot, changelog or branch needs. Interrupted: run it again.
 
-        Returns what was deleted, or with `dry_run` would be. It prints as one line. `progress` is as for `expire`.
+        Args:
+            dry_run: delete nothing.
+            progress: called with the number of files deleted so far and their total.
+
+        Returns:
+            What was deleted, or with `dry_run` would be. Prints as one line.
 
         Raises:
             InvalidArgument: there is no such tag.
@@ -115,7 +125,8 @@ class Tags(OpenTable):
     def rename_tag(self, name: str, new_name: str) -> Tag:
         """Give a tag another name. If a run is cut off, both names exist; run it again.
 
-        `InvalidArgument`: there is no such tag, or another one has the new name.
+        Raises:
+            InvalidArgument: there is no such tag, or another one has the new name.
         """
         from ...coordinator.tags.creation import rename_tag
         from ...core.metadata.tag import check_tag_name
@@ -126,12 +137,18 @@ class Tags(OpenTable):
     def expire_tags(
         self, *, older_than: Moment = None, dry_run: bool = False, progress: Progress | None = None
     ) -> UntaggingPlan:
-        """Delete the tags whose retention is over, the files that only they need, and what interrupted deletions have left.
+        """Delete the tags whose retention is over, and the files that only they need. Deletes what interrupted deletions and
+        replacements of tags have left, too.
 
-        With `older_than`, also tags that are older, whatever their retention: how long ago (`30 d`), ISO text with zone,
-        milliseconds since 1970, or a datetime. Those that keep the files of a clone by reference stay: `referenced-by-…`, and in
-        the clone `cloned`; those of a branch (`branch-…`) until it is deleted; those of a rollback (`rollback-…`) while there is
-        an older snapshot or tag. All else is as for `delete_tag`.
+        Args:
+            older_than: also tags that are older than this, whatever their retention: how long ago (`30 d`), ISO text with zone,
+                milliseconds since 1970, or a datetime. Those that keep the files of a clone by reference stay: `referenced-by-…`,
+                and in the clone `cloned`; those of a branch (`branch-…`) until it is deleted; those of a rollback (`rollback-…`)
+                while there is an older snapshot or tag.
+            dry_run, progress: as for `delete_tag`.
+
+        Returns:
+            What was deleted, or with `dry_run` would be. Prints as one line.
         """
         from ...coordinator.tags.deletion import unfinished
         from ...coordinator.tags.expiry import outlived
@@ -151,8 +168,15 @@ class Tags(OpenTable):
         Each commit does this by itself in a table with option `tag.automatic-creation`, after its caller has the receipt. Call
         it where no commit comes: the tags of a period are made of the first snapshot after it.
 
-        Returns what was done, or with `dry_run` would be. It prints as one line. `progress` is as for `expire`.
-        `InvalidArgument`: an option has no such value.
+        Args:
+            dry_run: change nothing.
+            progress: called with the number of files deleted so far and their total.
+
+        Returns:
+            What was done, or with `dry_run` would be. Prints as one line.
+
+        Raises:
+            InvalidArgument: an option has no such value.
         """
         from ...coordinator.tags.automatic import Rules, apply_automatic, plan_automatic
 

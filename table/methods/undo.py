@@ -19,6 +19,8 @@ AnyCommit: TypeAlias = "int | tuple[str, int | None] | Receipt"
 
 
 class Undo(OpenTable):
+    """The methods of `Table` that take one commit back."""
+
     def plan_undo(self, commit: AnyCommit) -> UndoPlan:
         """What `undo` of the same commit would change. Prints as one line. Changes nothing."""
         from ...coordinator.maintenance.undo import plan_undo
@@ -43,15 +45,19 @@ class Undo(OpenTable):
         rows of them, or replaced a partition to which files come back. Undo that one first. An undo can be undone. The identity
         of the commit stays used: running its job again writes nothing. No snapshot is deleted. The schema does not change, and
         a stream that reads the table's changelog is not told, as with an overwrite. Where files come back, tags
-        `rollback-<id>-…` protect them, as with `rollback`. Source: format/commit §11.
+        `rollback-<id>-…` protect them, as with `rollback`.
 
-        The commit is given by the id of its snapshot, its identity (commit user, identifier), or its receipt. A snapshot in
-        which commits ride together has several: then by one of the other two. An identity makes it happen once, as for `append`.
+        Args:
+            commit: the id of its snapshot, its identity (commit user, identifier), or its receipt. A snapshot in which commits
+                ride together has several: then one of the other two.
+            commit_user, identifier: make the undo exactly once, as for `append`.
 
         Raises:
             CommitConflict: a later commit builds on it; names that one.
             InvalidArgument: there is no such commit; it changed no row; or what it deleted has expired.
             TableCorrupt: files that it deleted no longer exist; names them.
+
+        Source: format/commit §11.
 
         >>> import pyarrow as pa, lakelatch as ll
         >>> table = ll.create_table("memory://undo-doctest/t", pa.schema([("v", pa.int64())]))

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 
 class Upkeep(OpenTable):
+    """The methods of `Table` for its statistics, manifests and indexes."""
+
     def statistics(self) -> TableStatistics | None:
         """The statistics that `analyze`, or Apache Paimon's ANALYZE, made last; None if there are none for this schema."""
         from ..analysis import read_statistics
@@ -43,20 +45,25 @@ class Upkeep(OpenTable):
         """Count the rows and, of each column, its different values, nulls, bounds and lengths, and commit the result.
 
         All rows are read once. The commit, of kind ANALYZE, changes no rows and meets no conflict; later commits carry the
-        statistics on until the schema changes. Columns that are not analyzed keep what an earlier run with this schema
-        found.
+        statistics on until the schema changes. Columns that are not analyzed keep what an earlier run found, if the schema is
+        the same.
 
         Args:
             columns: the columns to analyze; None for all of a type with statistics (no ARRAY, MAP, ROW, TIME, VARIANT or BLOB),
                 [] for the number of rows only.
+            dry_run: commit nothing.
             commit_user, identifier: make the commit exactly once, as for `append`.
             progress: called with the number of rows read so far, and about how many there are.
 
-        Returns the statistics, which are committed unless `dry_run` is set. Distinct values are exact up to 65 536, and
-        beyond that right to about one percent. Source: format/snapshot §6.
+        Returns:
+            The statistics. Distinct values are exact up to 65 536, and beyond that right to about one percent.
 
-        `InvalidArgument`: there is no snapshot or column, or a column's type has no statistics. Other errors are as for reads and
-        commits.
+        Raises:
+            InvalidArgument: there is no snapshot or column, or a column's type has no statistics.
+            TableCorrupt: a file is missing or damaged.
+            RetriesExhausted, StoreUnavailable, OutcomeUnknown: as for any commit.
+
+        Source: format/snapshot §6.
 
         >>> import pyarrow as pa, lakelatch as ll
         >>> table = ll.create_table("memory://analyze-doctest/t", pa.schema([("v", pa.int64())]))
@@ -117,13 +124,22 @@ class Upkeep(OpenTable):
         """Merge all small manifests, and drop entries of files that were deleted, with a commit of its own.
 
         Commits merge some manifests by themselves (options `manifest.merge-min-count` and
-        `manifest.full-compaction-threshold-size`). This does it at once and completely, so that plans of reads and of
-        commits become cheaper. The rows stay the same, and what jobs commit meanwhile is merged too. Source:
-        format/manifests §5; format/commit §3.
+        `manifest.full-compaction-threshold-size`). This does it at once and completely, so that plans of reads and of commits
+        become cheaper. The rows stay the same, and jobs that commit meanwhile lose nothing: what they have committed is merged
+        too.
 
-        Returns what was done, or with `dry_run` would be. It prints as one line. An identity makes the commit exactly once,
-        as for `append`. `RetriesExhausted`: other jobs committed all the time; run it again. `TableCorrupt`: a manifest is
-        missing or damaged.
+        Args:
+            dry_run: change nothing.
+            commit_user, identifier: make the commit exactly once, as for `append`.
+
+        Returns:
+            What was done, or with `dry_run` would be. Prints as one line.
+
+        Raises:
+            RetriesExhausted: other jobs committed all the time; run it again.
+            TableCorrupt: a manifest is missing or damaged.
+
+        Source: format/manifests §5; format/commit §3.
 
         >>> import pyarrow as pa, lakelatch as ll
         >>> table = ll.create_table("memory://manifests-doctest/t", pa.schema([("v", pa.int64())]))
@@ -156,18 +172,24 @@ class Upkeep(OpenTable):
 
         New files get their indexes when they are written. After an option was set, or changed, this makes those of the files that
         were there before, and drops those that no option names any more. The rows stay the same. It can run while other jobs
-        write: what they append is kept, and files that they replace are left to them. Source: format/file-indexes §1;
-        format/commit §3.
+        write: what they append is kept, and files that they replace are left to them.
 
         Args:
             where: a predicate on partition columns, or its text, that chooses the partitions.
             full: also make anew the indexes of files that have them, for example with another option `fpp`.
+            dry_run: change nothing.
             progress: called with the number of files done so far and their total.
 
-        Returns what was done, or with `dry_run` would be. It prints as one line.
+        Returns:
+            What was done, or with `dry_run` would be. Prints as one line.
 
-        `Unsupported`: the table has data evolution. `InvalidArgument`: an option names a column that the table does not
-        have. Other errors are as for reads and commits; run it again.
+        Raises:
+            Unsupported: the table has data evolution.
+            InvalidArgument: an option names a column that the table does not have.
+            TableCorrupt: a file is missing or damaged.
+            RetriesExhausted, StoreUnavailable, OutcomeUnknown: as for any commit; run it again.
+
+        Source: format/file-indexes §1; format/commit §3.
 
         >>> import pyarrow as pa, lakelatch as ll
         >>> table = ll.create_table("memory://index-doctest/t", pa.schema([("v", pa.int64())]))

@@ -45,7 +45,14 @@ IDENTIFIER = 1
 
 @dataclass(frozen=True)
 class Migration(ShownAsText):
-    """What a migration does. Its messages hold the files by partition, as the manifest describes them; a plan has no receipt."""
+    """What a migration does.
+
+    Attributes:
+        folder, url: where the files are, and the table.
+        schema: of the table.
+        messages: the files by partition, as the manifest describes them.
+        receipt: of the commit; None for a plan.
+    """
 
     folder: str
     url: str
@@ -55,10 +62,12 @@ class Migration(ShownAsText):
 
     @property
     def files(self) -> tuple[DataFile, ...]:
+        """The files, in the order of their partitions."""
         return tuple(file for message in self.messages for file in message.new_files)
 
     @property
     def row_count(self) -> int:
+        """The rows of all files."""
         return sum(file.row_count for file in self.files)
 
     def __str__(self) -> str:
@@ -68,7 +77,7 @@ class Migration(ShownAsText):
         return f"{self.url}: {len(self.files)} files{parts}, {self.row_count} rows, {size} bytes of {self.folder}{done}"
 
     def to_dict(self) -> dict[str, Any]:
-        """With stable keys, ready for JSON."""
+        """The migration with stable keys, ready for JSON."""
         return {
             "folder": self.folder,
             "url": self.url,
@@ -108,10 +117,12 @@ def migrate(
         schema: the columns, partition columns included; needed for Avro, and where the types of partition columns are not to be
             guessed from their texts.
         options: further options of the table.
+        dry_run: change nothing.
         storage_options: options of both stores.
         progress: called with the number of files copied so far and their total.
 
-    Returns what was, or with `dry_run` would be, done. It prints as one line.
+    Returns:
+        What was, or with `dry_run` would be, done. Prints as one line.
 
     Raises:
         InvalidArgument: the folder holds no files, or files that cannot be one table; names the file and the column.
@@ -163,6 +174,7 @@ def migrate(
 
 
 def _earlier(source: Store, place: Store, user: str, storage_options: Mapping[str, Any] | None) -> Migration | None:
+    """This migration, if its commit landed before."""
     if not Timeline(place, TablePaths()).schema_ids():
         return None
     table = open_table(place.url, storage_options=storage_options)
@@ -178,6 +190,7 @@ def _earlier(source: Store, place: Store, user: str, storage_options: Mapping[st
 def _copy(
     source: Store, target: Table, names: Mapping[str, SourceFile], plan: Migration, progress: Progress | None
 ) -> None:
+    """Copy the files that an earlier run has not copied."""
     codec = codec_of(plan.schema)
     todo = [
         (target.paths.data_file(codec.path(message.partition), 0, made.file_name), names[made.file_name])
