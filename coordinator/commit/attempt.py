@@ -1,9 +1,9 @@
 """Encodes one attempt of a commit as bytes: delta manifests, lists, index manifest and snapshot. Pure.
 
-Owns: the contents of each file of an attempt, given its base. Must not know: stores, the machine, retries. Source:
-format/commit §2.
-Invariants: everything that depends on the base is computed again for each attempt. The total record count is the base's total
-plus the delta. Recorded file sizes are exact.
+Owns: the contents of each file of an attempt, given its base. Must not know: stores, the machine, retries. Source: format/commit
+§2.
+Invariants: all that depends on the base is computed again for each attempt. The total record count is the base's plus the delta.
+Recorded file sizes are exact.
 """
 
 from __future__ import annotations
@@ -42,8 +42,6 @@ _SHOWN_ATTEMPTS = 20
 
 @dataclass(frozen=True, slots=True)
 class MetadataFile:
-    """A small metadata file that has not been written yet."""
-
     name: str
     key: str
     data: bytes
@@ -65,16 +63,12 @@ class FileNames:
         return f"{kind}-{self.uuid}-{number}"
 
     def own(self, name: str) -> bool:
-        """Whether the name belongs to one of this commit's files."""
         return f"-{self.uuid}-" in name
 
 
 def check_manifest_format(schema: TableSchema) -> None:
-    """Refuse tables whose manifests have an unknown format.
-
-    Raises:
-        Unsupported: names the option. Readers rely on it instead of looking at the bytes, so a single manifest in another
-            format would make the table unreadable.
+    """Raise Unsupported for manifests of an unknown format. Readers rely on the option instead of looking at the bytes, so a
+    single manifest in another format would make the table unreadable.
     """
     manifest_format = schema.options.get(opt.MANIFEST_FORMAT)
     if manifest_format not in FORMATS:
@@ -85,11 +79,7 @@ def check_manifest_format(schema: TableSchema) -> None:
 
 @dataclass(frozen=True)
 class MetadataWriter:
-    """Encodes metadata files with the settings of the table's options.
-
-    Raises:
-        Unsupported: the table asks for a format that lakelatch does not write.
-    """
+    """Encodes metadata files as the table's options say. Raises Unsupported for a format that lakelatch does not write."""
 
     schema: TableSchema
     paths: TablePaths
@@ -103,7 +93,7 @@ class MetadataWriter:
         return self.schema.options
 
     def manifests(self, entries: Sequence[ManifestEntry]) -> list[tuple[ManifestFile, MetadataFile]]:
-        """Encode entries as manifests, split at `manifest.target-file-size`."""
+        """Split at `manifest.target-file-size`."""
         if not entries:
             return []
         data = self._manifest_bytes(entries)
@@ -148,7 +138,7 @@ class Delta:
 
     Attributes:
         lines: the manifests as the list names them; the list has no name before it is to be written.
-        files: the files of those manifests that are the commit's own, whose lines come first.
+        files: the commit's own manifests, whose lines come first.
         changelog: the manifests of changelog files and their list, if there are any.
         riders: the intents whose manifests are listed as well.
     """
@@ -162,39 +152,36 @@ class Delta:
 
     @property
     def own_lines(self) -> tuple[ManifestFile, ...]:
-        """The lines of the commit's own manifests."""
         return self.lines[: len(self.files)]
 
     def carrying(self, riders: tuple[Intent, ...], writer: MetadataWriter) -> Delta:
-        """The same manifests, listed together with those of these riders; the list is not written yet."""
+        """The same manifests, with those of these riders in a list that is not written yet."""
         lines = (*self.own_lines, *(line for intent in riders for line in intent.manifests))
         return replace(self, lines=lines, list=writer.manifest_list(lines), riders=riders)
 
     def without_list(self) -> Delta:
-        """The same manifests; a list of them is to be written again."""
         return replace(self, lines=self.own_lines, list=NO_LIST_YET, riders=())
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of its manifests and its list."""
         return (*(file.name for file in self.files), self.list.name)
 
     @staticmethod
     def unlisted(entries: tuple[ManifestEntry, ...], writer: MetadataWriter) -> Delta:
-        """The manifests for some entries, which no list names yet; they are not written yet."""
+        """The manifests for some entries, which no list names yet; nothing is written."""
         made = writer.manifests(entries)
         return Delta(entries, tuple(line for line, _ in made), tuple(file for _, file in made), NO_LIST_YET)
 
     @staticmethod
     def of(entries: tuple[ManifestEntry, ...], writer: MetadataWriter, riders: tuple[Intent, ...] = ()) -> Delta:
-        """The files for some entries, listed together with the manifests of these riders; they are not written yet."""
+        """The files for some entries, listed together with the manifests of these riders; nothing is written."""
         made = writer.manifests(entries)
         lines = (*(line for line, _ in made), *(line for intent in riders for line in intent.manifests))
         return Delta(entries, lines, tuple(file for _, file in made), writer.manifest_list(lines), riders=riders)
 
 
 def committer_of(snapshot: Snapshot) -> str:
-    """The committer that made a snapshot; the commit user where the snapshot does not record a committer."""
+    """The committer that made a snapshot; the commit user where it records none."""
     return snapshot.own_properties.get(WRITER_PROPERTY, snapshot.commit_user)
 
 
@@ -269,7 +256,7 @@ def _carries(request: CommitRequest, commit: str, rows: int, riders: Sequence[In
 def _our_properties(
     request: CommitRequest, base: Snapshot | None, memory: Memory, lost: Sequence[Snapshot], schema_id: int
 ) -> dict[str, str]:
-    """Lineage, lost attempts and remembered identifiers, so that the table can be checked and explained from its own files."""
+    """So that the table can be checked and explained from its own files."""
     properties = {BASE_PROPERTY: f"{base.id}:{base.identity}" if base else "0:"}
     if lost:
         shown = [{"id": s.id, "to": s.identity, "by": s.commit_user} for s in lost[-_SHOWN_ATTEMPTS:]]

@@ -1,8 +1,8 @@
 """The largest sequence numbers of the snapshot that a job begins on.
 
 Owns: `BaseNumbers`. Must not know: what the new numbers are, rows. Source: format/primary-keys §3; H14; decision 39.
-Invariants: The look begins when the job begins or later, never before. What it finds is what the job's commit builds on, so that
-nothing is read twice.
+Invariants: the look begins when the job begins or later, never before. The job's commit builds on what it finds, so that nothing
+is read twice.
 """
 
 from __future__ import annotations
@@ -25,11 +25,8 @@ from .knowledge import Knowledge
 
 
 class BaseNumbers:
-    """Looks for the newest snapshot while the job prepares its rows, and reads the numbers of buckets when they are needed.
-
-    Args:
-        knows: what the committer keeps between commits: it gets what is found.
-        pool: where the look runs.
+    """Looks for the newest snapshot while the job prepares its rows, and reads the numbers of buckets when they are needed. Its
+    methods raise LakelatchError where a manifest cannot be read.
     """
 
     def __init__(
@@ -40,24 +37,15 @@ class BaseNumbers:
 
     @property
     def snapshot(self) -> Snapshot | None:
-        """The snapshot that the job begins on; None for a table without one."""
         return self._base.result().snapshot
 
     def largest(self, partitions: set[bytes]) -> Mapping[PartitionBucket, int]:
-        """The largest number of each bucket of some partitions; buckets without rows are missing.
-
-        Raises:
-            LakelatchError: a manifest cannot be read.
-        """
+        """The largest number of each bucket of some partitions; buckets without rows are missing."""
         fields = codec_of(self._schema).fields
         return self._knows.buckets.of(self._base.result().manifests, partitions, fields, self._read).last
 
     def bucket_count(self, partition: bytes) -> int | None:
-        """The number of buckets of a partition's files; None if it has none in real buckets.
-
-        Raises:
-            LakelatchError: a manifest cannot be read.
-        """
+        """The number of buckets of a partition's files; None if it has none in real buckets."""
         base, fields = self._base.result(), codec_of(self._schema).fields
         counts = self._knows.buckets.of(base.manifests, {partition}, fields, self._read).counts.get(partition, set())
         if len(counts) > 1:  # it was rescaled: only live files say which count holds
@@ -65,11 +53,7 @@ class BaseNumbers:
         return _real(counts)
 
     def bucket_counts(self) -> dict[bytes, int]:
-        """As `bucket_count`, of all partitions that have files in real buckets.
-
-        Raises:
-            LakelatchError: a manifest cannot be read.
-        """
+        """The same, of all partitions that have files in real buckets."""
         manifests = self._base.result().manifests
         counts = self._knows.buckets.of(manifests, {b""}, (), self._read).counts
         if any(len(found) > 1 for found in counts.values()):
@@ -78,11 +62,7 @@ class BaseNumbers:
         return {partition: count for partition, count in real.items() if count is not None}
 
     def largest_of_all(self) -> int:
-        """The largest number of the whole table, -1 for none: for jobs that do not know which partitions they will write.
-
-        Raises:
-            LakelatchError: a manifest cannot be read.
-        """
+        """The largest number of the whole table, -1 for none: for jobs that do not know which partitions they will write."""
         found = self._knows.buckets.of(self._base.result().manifests, {b""}, (), self._read)
         return max(found.last.values(), default=-1)
 
@@ -107,5 +87,4 @@ class BaseNumbers:
 
 
 def _real(counts: Iterable[int]) -> int | None:
-    """The number of real buckets among the bucket counts of files; None if the files have none."""
     return max((count for count in counts if count > 0), default=None)

@@ -1,13 +1,13 @@
 """Sequence numbers for new files of fixed buckets, and the check that their bucket count fits the base.
 
-Owns: `BucketMemory` (a summary of each manifest's buckets, read once), `numbered` and the check `another_bucket_count`.
-Must not know: stores, how files are written. Source: format/binary-row §5; format/data-files §6; H14.
+Owns: `BucketMemory` (a summary of each manifest's buckets, read once), `numbered` and the check `another_bucket_count`. Must not
+know: stores, how files are written. Source: format/binary-row §5; format/data-files §6; H14.
 
 Numbers are assigned at commit time, on the base of each attempt. Within a bucket they are unique and grow from snapshot to
-snapshot, even with many writers. (Apache Paimon's writers restore the largest number when they begin to write, so two
-concurrent writers assign the same numbers. For append tables that only changes the order in which a bucket is read.) New
-numbers start above every number that the bucket's manifests mention, including those of deleted files. The cost is one read
-per manifest that may hold a partition being written; a committer never reads back its own manifests.
+snapshot, even with many writers. (Apache Paimon's concurrent writers may assign the same numbers, which for append tables only
+changes the order in which a bucket is read.) New numbers start above every number that the bucket's manifests mention, including
+those of deleted files. The cost is one read per manifest that may hold a partition being written; a committer never reads back
+its own manifests.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from .conflicts import Conflict
 
 @dataclass
 class Buckets:
-    """Sequence numbers, bucket counts and files with keys found in some entries.
+    """What some entries say of buckets.
 
     Attributes:
         last: the largest sequence number by partition and bucket.
@@ -42,7 +42,6 @@ class Buckets:
 
     @staticmethod
     def of(entries: Iterable[ManifestEntry]) -> Buckets:
-        """Summarise some entries."""
         found = Buckets()
         for entry in entries:
             if entry.file.min_key != EMPTY_ROW:
@@ -55,7 +54,6 @@ class Buckets:
         return found
 
     def join(self, other: Buckets) -> None:
-        """Merge another summary into this one."""
         for bucket, number in other.last.items():
             self._add(bucket, number)
         for partition, counts in other.counts.items():
@@ -64,7 +62,7 @@ class Buckets:
             self.files.setdefault(bucket, Counter()).update(levels)
 
     def run_count(self, bucket: PartitionBucket) -> int:
-        """The number of sorted runs of a bucket: its files of level 0, and its higher levels with files."""
+        """The sorted runs of a bucket: its files of level 0, and its higher levels with files."""
         levels = self.files.get(bucket, Counter())
         return levels[0] + sum(count > 0 for level, count in levels.items() if level)
 
@@ -73,13 +71,12 @@ class Buckets:
 
 
 class BucketMemory:
-    """Summaries of manifests, kept by a committer between its commits. Thread-safe: the mapping is replaced, never changed."""
+    """Summaries of manifests, kept between commits. Thread-safe: the mapping is replaced, never changed."""
 
     def __init__(self) -> None:
         self._known: Mapping[str, Buckets] = {}
 
     def learn(self, manifest: str, entries: Iterable[ManifestEntry]) -> None:
-        """Store the summary of a manifest whose entries are already in memory."""
         self._known = {**self._known, manifest: Buckets.of(entries)}
 
     def of(
@@ -89,12 +86,8 @@ class BucketMemory:
         fields: Sequence[Field],
         read: Callable[[Sequence[ManifestFile]], Iterable[Iterable[ManifestEntry]]],
     ) -> Buckets:
-        """The combined summary of the manifests that may hold some partitions.
-
-        Args:
-            manifests: all manifests of a snapshot; summaries of any other manifest are dropped.
-            fields: the partition columns.
-            read: reads the entries of each given manifest.
+        """The combined summary of the manifests that may hold some partitions; of other manifests than these the summaries are
+        dropped. `fields` are the partition columns, `read` reads the entries of each given manifest.
         """
         names = {m.file_name: m for m in manifests}
         known = {name: found for name, found in self._known.items() if name in names}
@@ -110,12 +103,11 @@ class BucketMemory:
 
 
 def is_bucketed(entry: ManifestEntry) -> bool:
-    """Whether the entry adds new rows to a fixed bucket. The output of a compaction keeps the numbers of its inputs."""
+    """Whether it adds new rows to a fixed bucket. The output of a compaction keeps the numbers of its inputs."""
     return entry.kind == ADD and entry.total_buckets > 0 and entry.file.file_source == SOURCE_APPEND
 
 
 def counts_buckets(entry: ManifestEntry) -> bool:
-    """Whether the entry adds a file to one of a fixed number of buckets."""
     return entry.kind == ADD and entry.total_buckets > 0
 
 
@@ -138,7 +130,7 @@ def numbered(entries: Iterable[ManifestEntry], buckets: Buckets) -> tuple[Manife
 
 
 def other_counts(entries: Iterable[ManifestEntry], buckets: Buckets) -> dict[bytes, set[int]]:
-    """Partitions that would have files with different bucket counts after these entries."""
+    """Partitions that these entries would leave with files of different bucket counts."""
     counts = {
         e.partition: {e.total_buckets} | buckets.counts.get(e.partition, set()) for e in entries if counts_buckets(e)
     }
@@ -149,11 +141,7 @@ def another_bucket_count(
     entries: Iterable[ManifestEntry], alive: Iterable[ManifestEntry], codec: PartitionCodec
 ) -> Conflict | None:
     """Check that all live files of a partition have one bucket count: a reader looks for a key in one bucket only
-    (format/binary-row §5).
-
-    Args:
-        entries: those of the commit.
-        alive: the files that stay live, without those that the commit deletes. Postponed files may have any count.
+    (format/binary-row §5). `alive` are the files that stay live; postponed ones may have any count.
     """
     new = {e.partition: e.total_buckets for e in entries if counts_buckets(e)}
     for entry in alive:

@@ -1,10 +1,9 @@
 """The changes that other snapshots made after a commit read the table, as read from their files.
 
-Owns: `ChangesSince` (the changes between two snapshots, each read once) and `was_moved`. Must not know: which changes are
-conflicts, the machine.
+Owns: `ChangesSince` (each change is read once) and `was_moved`. Must not know: which changes are conflicts, the machine.
 Source: architecture §3 (isolation); format/snapshot §2; format/manifests §7; H18, H22.
-Invariants: results are cached by the snapshot's identity, never by its id. Index files are not read while the name of the
-index manifest stays the same. A deletion vector counts as changed unless it is proven to be the same.
+Invariants: results are cached by the snapshot's identity, never by its id. Index files are not read while the name of the index
+manifest stays the same. A deletion vector counts as changed unless it is proven to be the same.
 """
 
 from __future__ import annotations
@@ -26,10 +25,8 @@ from .conflicts import Conflict
 from .restored import PROTECTING_TAG
 
 HISTORY_GONE = "history_is_visible"
-"""The check that fails where snapshots are gone."""
 
 Vector = tuple[IndexEntry, DeletionVectorRange]
-"""A vector of an index file."""
 
 
 @dataclass
@@ -49,7 +46,7 @@ class ChangesSince:
     _read: dict[int, Snapshot] = field(default_factory=dict)
 
     def since(self, read: Snapshot | None, base: Snapshot | None) -> list[Landed] | Conflict:
-        """The changes of other writers after `read`, up to `base`; a conflict where they can no longer be read."""
+        """The changes after `read`, up to `base`; a conflict where they can no longer be read."""
         chain = self._chain(read, base)
         if chain is None:
             return Conflict(HISTORY_GONE, "some snapshots made since this commit read the table no longer exist")
@@ -57,7 +54,7 @@ class ChangesSince:
         return self.timeline.parallel(lambda step: self.landed(*step), steps)
 
     def _chain(self, read: Snapshot | None, base: Snapshot | None) -> list[Snapshot | None] | None:
-        """The snapshots from `read` to `base`, both included; None where one is gone, or where another is in the place of `read`.
+        """The snapshots from `read` to `base`, both included; None where one is gone, or another is in the place of `read`.
 
         One that an earlier attempt has read is still the one of its id if its successor says that it builds on it. Below a
         snapshot of another engine, which does not say so, all are read again.
@@ -75,14 +72,12 @@ class ChangesSince:
         return chain if ref_of(chain[0]) == ref_of(read) and None not in chain[1:] else None
 
     def _find(self, ids: Sequence[int]) -> None:
-        """Read the snapshots of some ids, and forget those that are gone."""
         for i, found in zip(ids, self.timeline.parallel(self.timeline.find, ids), strict=True):
             self._read.pop(i, None)
             if found is not None:
                 self._read[i] = found
 
     def landed(self, before: Snapshot | None, found: Snapshot) -> Landed:
-        """What a snapshot changed against the one before it."""
         name = before.index_manifest if before is not None else None
         known = self._known.get((found.identity, name))
         if known is not None:
@@ -105,7 +100,7 @@ class ChangesSince:
         return landed
 
     def _marked(self, entries: Sequence[ManifestEntry], index: Sequence[IndexEntry]) -> frozenset[Owner]:
-        """The data files that stay, but have a different deletion vector than before."""
+        """The data files that stay, but have another deletion vector than before."""
         before = vector_places(e for e in index if e.kind == DELETE)
         after = vector_places(e for e in index if e.kind == ADD)
         gone = {owner_of(e) for e in entries} - {owner_of(e) for e in entries if e.kind == ADD}
@@ -124,7 +119,7 @@ def _undone_by(snapshot: Snapshot) -> int | None:
 
 
 def was_moved(store: Store, keys: FileKeys, before: Vector | None, after: Vector | None) -> bool:
-    """Whether a vector was only moved to another index file, which happens when its neighbours change: no row is affected."""
+    """Whether a vector was only moved to another index file, because its neighbours changed: no row is affected."""
     if before is None or after is None:
         return False
     counts = {before[1].cardinality, after[1].cardinality} - {None}
@@ -135,7 +130,6 @@ def was_moved(store: Store, keys: FileKeys, before: Vector | None, after: Vector
 
 
 def _vector_bytes(store: Store, keys: FileKeys, vector: Vector) -> bytes | None:
-    """The bytes of a vector; None where they can no longer be read."""
     key, found = keys.index(vector[0]), vector[1]
     if is_external(key):
         return None

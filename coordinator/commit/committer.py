@@ -1,7 +1,7 @@
 """The entry point of the coordinator: one committer per open table, which turns requests into receipts.
 
-Owns: the knowledge kept between commits, the journal, the safety probe, and turning outcomes into receipts and errors.
-Must not know: rows, Arrow, Spark, the inner workings of the machine. Source: architecture §3, §4 (probe).
+Owns: the knowledge kept between commits, the journal, the safety probe, and turning outcomes into receipts and errors. Must not
+know: rows, Arrow, Spark, the inner workings of the machine. Source: architecture §3, §4 (probe).
 Invariants: every commit has one of three answers: a receipt, an error that says "not committed", or `OutcomeUnknown`. After
 landing a commit, the committer knows the next base without reading it.
 """
@@ -75,9 +75,7 @@ from .turns import Turns
 from .upkeep import Upkeep
 
 FOLLOWS_WITHIN_S = 20.0
-"""Time limit for looking at the newest schema after the table's first files; after it the answer is "unknown", and
-`resolve()` looks again.
-"""
+"""For looking at the newest schema after the table's first files. Then the answer is "unknown", and `resolve()` looks again."""
 
 
 class Committer:
@@ -87,8 +85,8 @@ class Committer:
         store: bound to the table's root.
         schema: the schema that the files of future commits are written with.
         journal: receives the events; in memory by default.
-        around: clock, randomness and threads; the real machine's by default.
-        first_schema: the bytes of schema 0 when the table was opened (see `Timeline`).
+        around: clock, randomness and threads.
+        first_schema: the bytes of schema 0 when the table was opened (see `Schemas`).
     """
 
     def __init__(
@@ -152,9 +150,8 @@ class Committer:
         return answer
 
     def _look_for_others(self, attempt_s: float, rides: bool) -> None:
-        """After the commit of a writer that commits again and again and always wins: does anybody wait, or ask to be carried?
-
-        It would not find out otherwise, because its commits take fewer requests in sequence than theirs.
+        """A writer that commits again and again and always wins would not find out that others wait, or ask to be carried,
+        because its commits take fewer requests in sequence than theirs.
         """
         base, timeline = self._knows.newest.get(), self._timeline(self.store)
         if base is not None and base.snapshot is not None:
@@ -164,8 +161,8 @@ class Committer:
     def finish(self, rider: Rider) -> Resolution:
         """Land the append of a writer that is gone, or lose both snapshots that its intent is open for (decision 71).
 
-        Other processes may do the same, and the writer may be alive after all: each of them names the commit in its snapshot,
-        looks for it in every snapshot that it builds on, and sends nothing to any other name. So nothing has to be recorded.
+        Other processes may do the same, and the writer may be alive after all: each names the commit in its snapshot, looks for
+        it in every snapshot that it builds on, and sends nothing to any other name. So nothing has to be recorded.
         """
         check_side_effects(self.schema.option_texts)
         self._ensure_safe()
@@ -185,10 +182,9 @@ class Committer:
 
     @contextmanager
     def _answering(self, driver: Driver) -> Iterator[None]:
-        """Attach the identity and a way to find out the outcome to whatever ends a commit that may land (H23): after its snapshot
-        was sent, or after it has asked others to carry it.
-
-        An unexpected error becomes `OutcomeUnknown`. An interrupt is raised unchanged, with the unknown outcome as its cause.
+        """Attach the identity and a way to find out the outcome to whatever ends a commit that may land (H23), since its
+        snapshot was sent or others were asked to carry it. An unexpected error becomes `OutcomeUnknown`; an interrupt is raised
+        unchanged, with the unknown outcome as its cause.
         """
         try:
             yield
@@ -237,7 +233,6 @@ class Committer:
 
     @property
     def _home(self) -> str:
-        """Identity and place of the table."""
         return f"{self._table_id} at {place_of(self.store)}"
 
     def _driver(self, run: CommitRun, name: str, journal: Journal, seen: Watch) -> Driver:
@@ -275,7 +270,7 @@ class Committer:
                 self._probe_hint(error)
 
     def _probe_hint(self, refused: StoreUnavailable) -> None:
-        """Probe with the hint LATEST, which every writer writes and nobody believes."""
+        """Every writer writes the hint LATEST, and nobody believes it."""
         key = self.paths.hint("LATEST")
         try:
             probe(self.store, key, self.store.get(key))
@@ -291,8 +286,8 @@ class Committer:
         """The receipt of an identity that landed before, or None. Reads the store.
 
         Args:
-            commits_next: the commit of this identity follows at once, and builds on the snapshot that was found here, so that
-                nothing is looked for twice. It looks the identity up through that very base again.
+            commits_next: the commit of this identity follows at once, and builds on the snapshot that was found here. It looks
+                the identity up through that very base again.
             in_order, query: as of a `CommitRequest`.
 
         Raises:
@@ -323,7 +318,7 @@ class Committer:
             return self._replay_receipt(carrier, commit_user, identifier, landed)
 
     def _looked_at(self, timeline: Timeline, commits_next: bool) -> Base:
-        """The newest snapshot; its manifests are not read, and the newest schema is looked for only if a commit follows."""
+        """Manifests are not read, and the newest schema is looked for only if a commit follows."""
         now_ms = self._around.now_ms
         look, ids = timeline.both(timeline.look, timeline.schema_ids) if commits_next else (timeline.look(), [])
         named = look.snapshot.schema_id if look.snapshot is not None else 0
@@ -331,9 +326,8 @@ class Committer:
         return Base(look.snapshot, (), schema_id, now_ms, look.unhinted, unread=look.snapshot is not None)
 
     def hash_indexes(self) -> HashIndexes:
-        """The indexes of the table's dynamic buckets, by which new keys get their buckets.
-
-        Those of a snapshot that is not the newest will do: the commit compares its keys with the index that it lands on.
+        """The indexes of the table's dynamic buckets, by which new keys get their buckets. An older snapshot's will do: the
+        commit compares its keys with the index that it lands on.
         """
         return HashIndexes(self._timeline(self.store), FileKeys(self.schema), self._knows.hashes)
 
@@ -342,7 +336,7 @@ class Committer:
         return BaseNumbers(self._timeline(self.store), self._knows, self.schema, self._around, self._pool)
 
     def landed(self, partitions: set[bytes]) -> tuple[Snapshot, Buckets] | None:
-        """The newest snapshot that is known, after a commit its own, and what its manifests say about the buckets of some
+        """The newest snapshot that is known, after a commit its own, and what its manifests say of the buckets of some
         partitions; None if none is known. Reads only manifests that this committer has neither written nor read.
         """
         base = self._knows.newest.get()
@@ -355,26 +349,21 @@ class Committer:
         return base.snapshot, found
 
     def learn(self, base: Base) -> None:
-        """Take note of a snapshot that was the newest a moment ago, so that the next commit need not look for it."""
+        """Note a snapshot that was the newest a moment ago, so that the next commit need not look for it."""
         self._knows.newest.learn(base)
 
     def meet(self, others: int, attempt_s: float) -> None:
-        """Take note that other writers commit, as a lost race does.
-
-        Args:
-            others: their number.
-            attempt_s: seconds that an attempt takes on this store.
-        """
+        """Note that other writers commit, as a lost race does. `attempt_s`: the seconds that an attempt takes on this store."""
         self._knows.crowd.observe(others, attempt_s, self._around.monotonic_s())
 
     def does_its_share(self) -> bool:
-        """Whether this writer should do work that any of those who commit at the same time could do, and one of them has to."""
+        """Whether this writer should do work that one of those who commit at the same time has to do."""
         crowd = self._knows.crowd
         others = crowd.size if crowd.is_near(self._around.monotonic_s()) else 0.0
         return self._around.uniform(0.0, 1.0) * (1.0 + others) <= 1.0
 
     def settle(self) -> None:
-        """Wait for hint writes, clean-up and upkeep of commits that have already returned."""
+        """Wait for hint writes, clean-up and upkeep of commits that have returned."""
         self._aside.submit(lambda: None).result()
         self._upkeep.settle()
 
@@ -387,7 +376,6 @@ class Committer:
             self._knows.newest.forget()
 
     def _followed(self, outcome: Outcome, timeline: Timeline, landed: Snapshot | None = None) -> Outcome:
-        """The outcome, after what has to follow the snapshot before its landing is reported (`follow_landed`)."""
         if not isinstance(outcome, do.Committed):
             return outcome
         try:
@@ -407,7 +395,6 @@ class Committer:
         metered: MeteredStore,
         elapsed_ms: float,
     ) -> Receipt | LakelatchError:
-        """The caller's answer: a receipt, or the error to raise."""
         run, request = driver.run, driver.run.request
         match outcome:
             case do.Committed(snapshot=ref, replayed=True):
@@ -463,7 +450,6 @@ class Committer:
         )
 
     def _forgotten(self, doubt: str, commit_user: str, identifier: int) -> OutcomeUnknown[Receipt]:
-        """The error about an identity that may have landed. Nothing was sent for it now."""
         error = OutcomeUnknown[Receipt](
             f"nothing was committed to {self.store.url} now: {doubt}",
             identity={
@@ -478,7 +464,7 @@ class Committer:
         return error
 
     def _resolve(self, driver: Driver, timeout_s: float) -> Receipt:
-        """Find out how a commit of this process ended, and record it in its journal. One that others may still carry goes on."""
+        """Find out how a commit of this process ended, and record it. One that others may still carry goes on."""
         began, run = self._around.monotonic_s(), driver.run
         base = driver.state.ride.window
         window = Window(run.group.commit, base) if base is not None else None
@@ -509,7 +495,7 @@ class Committer:
         return answer
 
     def _replay_receipt(self, ref: SnapshotRef, user: str, identifier: int, snapshot: Snapshot | None) -> Receipt:
-        """The receipt of a commit that landed before; its kind comes from its snapshot, where that was read."""
+        """The kind comes from the commit's snapshot, where that was read."""
         kind = snapshot.commit_kind if snapshot is not None and snapshot.identity == ref.identity else "APPEND"
         uuid_text = None if "|" in ref.identity else ref.identity or None
         return Receipt(
@@ -530,7 +516,7 @@ class Committer:
 
 
 def _rows_of(snapshot: Snapshot, user: str, identifier: int) -> int | None:
-    """How many rows a commit appended in a snapshot; None where that does not say."""
+    """None where the snapshot does not say."""
     try:
         listed = carried_by(snapshot)
     except TableCorrupt:  # that the commit has landed is true all the same
@@ -551,13 +537,13 @@ def _nothing() -> None:
 
 
 def _partitions_replaced(run: CommitRun) -> int | None:
-    """From how many partitions an overwrite took files away; None for other commits and for tables without partitions."""
+    """None for other commits than overwrites, and for tables without partitions."""
     if run.request.target is None or run.attempt is None or not run.schema.partition_keys:
         return None
     return len({entry.partition for entry in run.attempt.entries if entry.kind == DELETE})
 
 
 def new_commit_user(schema: TableSchema, around: Surroundings = MACHINE) -> str:
-    """A commit user for a commit that names none: a fresh uuid, prefixed with option `commit.user-prefix`."""
+    """For a commit that names none: a fresh uuid, prefixed with option `commit.user-prefix`."""
     prefix = schema.options.get(opt.COMMIT_USER_PREFIX)
     return f"{prefix}_{around.new_uuid()}" if prefix else str(around.new_uuid())

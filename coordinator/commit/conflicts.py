@@ -1,10 +1,9 @@
 """Conflict checks: may a commit still land after the changes that other writers made since it read the table? Pure.
 
-Owns: a short list of named checks, each returning a `Conflict` or None, and the selection of files that an overwrite deletes.
-Must not know: stores; the changes of other snapshots are passed in. Source: architecture §3 (isolation table), H12, H13, H22.
+Owns: named checks, each returning a `Conflict` or None, and the selection of files that an overwrite deletes. Must not know:
+stores; the changes of other snapshots are passed in. Source: architecture §3 (isolation table), H12, H13, H22.
 Invariants: a commit never deletes a file that it did not read. A commit that replaces a file never lands if another writer
-meanwhile deleted that file or rows of it. The kind of another snapshot never lets a commit land that the snapshot's content
-forbids.
+meanwhile deleted that file or rows of it. The kind of another snapshot never lets a commit land that its content forbids.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from .row_ids import RowRanges
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
-    """The reason why a commit cannot land: the failed check, its text, the other commit and the files."""
+    """Why a commit cannot land: the failed check, its text, and the files."""
 
     check: str
     reason: str
@@ -38,7 +37,7 @@ class Followed:
     """The live files of the partitions that an overwrite replaces.
 
     Attributes:
-        replaced: the files to delete: those that the overwrite read, and what compactions made of them since.
+        replaced: the files to delete: those that it read, and what compactions made of them since.
         newer: the files added meanwhile, which stay.
         merged: the compactions of such files.
     """
@@ -49,20 +48,14 @@ class Followed:
 
 
 def replaced_files(target: Target, entries: Iterable[ManifestEntry]) -> Files:
-    """The files of the partitions that an overwrite replaces, as of the snapshot that it read.
-
-    A DELETE without its ADD does not stop it: an overwrite, or a rollback, is the way out of such a state.
+    """The files that an overwrite replaces, as of the snapshot that it read. A DELETE without its ADD does not stop it: an
+    overwrite, or a rollback, is the way out of such a state.
     """
     return {key: e for key, e in fold(entries).items() if e.kind == ADD and target(e.partition)}
 
 
 def follow(request: CommitRequest, read_files: Files, changes: Sequence[Landed]) -> Followed | Conflict:
-    """The files of an overwrite, adjusted for what other writers changed since it read the table; or the first conflict,
-    oldest change first.
-
-    Args:
-        read_files: the files that it replaces, as of the snapshot that it read.
-    """
+    """The files of an overwrite, adjusted for what others changed since it read `read_files`; or the oldest conflict."""
     assert request.target is not None
     files = Followed(dict(read_files))
     for change in changes:
@@ -76,7 +69,7 @@ def follow(request: CommitRequest, read_files: Files, changes: Sequence[Landed])
 
 
 def _apply(group: Group, files: Followed) -> None:
-    """Replace a compaction's inputs by its outputs; every other added file is newer than what was read."""
+    """Outputs replace a compaction's inputs; every other added file is newer than what was read."""
     into = files.replaced if any(e.identity in files.replaced for e in group.deleted) else files.newer
     for entry in group.deleted:
         files.replaced.pop(entry.identity, None)
@@ -87,9 +80,8 @@ def _apply(group: Group, files: Followed) -> None:
 
 
 def overwritten_meanwhile(request: CommitRequest, change: Landed, group: Group, replaced: Files) -> Conflict | None:
-    """Files of the same partitions were deleted, and not by a compaction: the first committer wins.
-
-    An overwrite of an empty partition looks like an append; only the kind of its snapshot tells them apart.
+    """Files of the same partitions were deleted, and not by a compaction: the first committer wins. An overwrite of an empty
+    partition looks like an append; only the kind of its snapshot tells them apart.
     """
     if group.is_compaction or not (group.deleted or (change.kind == "OVERWRITE" and group.added)):
         return None
@@ -97,7 +89,7 @@ def overwritten_meanwhile(request: CommitRequest, change: Landed, group: Group, 
 
 
 def rows_deleted_meanwhile(request: CommitRequest, change: Landed, group: Group, replaced: Files) -> Conflict | None:
-    """Deletion vectors deleted (or restored) rows of files that it replaces, so its new rows are based on outdated ones."""
+    """Deletion vectors deleted (or restored) rows of files that it replaces: its new rows are based on outdated ones."""
     marked = [e for e in replaced.values() if owner_of(e) in group.marked]
     return (
         _conflict("rows_deleted_meanwhile", change, marked, "deleted rows of files that it replaces")
@@ -116,14 +108,14 @@ def columns_updated_meanwhile(request: CommitRequest, change: Landed, group: Gro
 
 
 def rows_changed_meanwhile(request: CommitRequest, change: Landed, group: Group, replaced: Files) -> Conflict | None:
-    """An UPDATE, DELETE or MERGE added rows that it computed from rows which this commit replaces: they would come back."""
+    """An UPDATE, DELETE or MERGE added rows computed from rows which this commit replaces: they would come back."""
     if change.operation not in ROW_CHANGES or not group.added or group.is_compaction:
         return None
     return _conflict("rows_changed_meanwhile", change, group.added, "changed rows of the same partitions")
 
 
 def appended_meanwhile(request: CommitRequest, change: Landed, group: Group, replaced: Files) -> Conflict | None:
-    """Serializable isolation: rows were added that the overwrite would have replaced, had the commits run in sequence."""
+    """Serializable isolation: it would have replaced the added rows, had the commits run in sequence."""
     if request.isolation != "serializable" or not group.added or group.is_compaction:
         return None
     return _conflict("appended_meanwhile", change, group.added, "added rows to the same partitions")
@@ -166,7 +158,7 @@ def inputs_changed(request: CommitRequest, changes: Sequence[Landed]) -> Conflic
 
 
 def deletes_unknown_file(request: CommitRequest, alive: Iterable[ManifestEntry]) -> Conflict | None:
-    """Like `inputs_changed`, when the changes of other writers can no longer be read: every changed file must be live."""
+    """Like `inputs_changed`, where the others' changes can no longer be read: every changed file must be live."""
     found = list(alive)
     identities, owners = {e.identity for e in found}, {owner_of(e) for e in found}
     gone = {owner_of(e) for e in request.entries if e.kind != ADD and e.identity not in identities}
@@ -177,11 +169,9 @@ def deletes_unknown_file(request: CommitRequest, alive: Iterable[ManifestEntry])
 
 
 def inputs_marked(request: CommitRequest, index: Iterable[IndexEntry]) -> Conflict | None:
-    """A file that this commit deletes still has a deletion vector: another writer marked rows since this commit read them
-    (H12). A file that only changes its level keeps its vector.
-
-    Args:
-        index: the live index files after this commit, without the vectors that it knew.
+    """A file that this commit deletes still has a deletion vector: another writer marked rows since this commit read them (H12).
+    A file that only changes its level keeps its vector. `index`: what is live after this commit, without the vectors that it
+    knew.
     """
     inputs = {owner_of(e) for e in request.entries} - {owner_of(e) for e in request.entries if e.kind == ADD}
     names = [owner[2] for owner in vector_places(index) if owner in inputs]
@@ -189,10 +179,9 @@ def inputs_marked(request: CommitRequest, index: Iterable[IndexEntry]) -> Confli
 
 
 def rows_changed(request: CommitRequest, changes: Sequence[Landed]) -> Conflict | None:
-    """Data evolution: another writer deleted rows of which this commit updates columns, or updated any of their columns.
-
-    As in Apache Paimon, two updates of the same rows conflict even if they are of different columns. A compaction is no conflict
-    if it leaves one file with the same rows.
+    """Data evolution: another writer deleted rows of which this commit updates columns, or updated any of their columns. As in
+    Apache Paimon, two updates of the same rows conflict even if they are of different columns. A compaction is no conflict if it
+    leaves one file with the same rows.
     """
     ours = [e.file for e in request.entries if e.kind == ADD]
     rows, same = RowRanges(ours), {(f.first_row_id, f.row_count) for f in ours}
@@ -215,9 +204,8 @@ def rows_changed(request: CommitRequest, changes: Sequence[Landed]) -> Conflict 
 
 
 def rows_read_changed(read: RowsRead, changes: Sequence[Landed]) -> Conflict | None:
-    """Another writer added rows that this commit should have read, or deleted some whose absence it should have seen.
-
-    A compaction changes no row. Files that were deleted and added at once, such as those of an overwrite, count as both.
+    """Another writer added rows that this commit should have read, or deleted some whose absence it should have seen. A
+    compaction changes no row. Files that were deleted and added at once, such as those of an overwrite, count as both.
     """
     for change in changes:
         for group in change.groups(lambda partition: True):

@@ -1,10 +1,9 @@
-"""Runs a commit: carries out the machine's effects and feeds the results back as events, until there is an answer for the
-caller.
+"""Runs a commit: carries out the machine's effects and feeds the results back as events, until there is an answer.
 
-Owns: the loop, the threads and the order of the journal. Must not know: what an effect means (`run`), which one comes next
-(the machine).
-Source: architecture §3. Invariants: events are recorded before their effects begin. Uploads of effects that arrive together
-run together. Everything after `Conclude` happens after the caller has its answer, and cannot change the outcome (H17).
+Owns: the loop, the threads and the order of the journal. Must not know: what an effect means (`run`), which one comes next (the
+machine). Source: architecture §3.
+Invariants: events are recorded before their effects begin. Uploads of effects that arrive together run together. Everything
+after `Conclude` happens after the caller has its answer, and cannot change the outcome (H17).
 """
 
 from __future__ import annotations
@@ -42,7 +41,6 @@ class Driver:
     """Drives one commit.
 
     Attributes:
-        pool: runs uploads side by side.
         aside: runs the hint and clean-up after the caller has its answer.
         newest_id: the newest snapshot that this committer published, for the hint.
         seen: the watchers, notified of each event after it is recorded and the machine has taken it.
@@ -63,7 +61,7 @@ class Driver:
 
     @property
     def asked(self) -> ev.CommitRequested:
-        """What the caller wants, as the first event of the commit."""
+        """The first event of the commit."""
         request = self.run.request
         return ev.CommitRequested(
             request.commit_user,
@@ -75,7 +73,7 @@ class Driver:
         )
 
     def commit(self) -> Outcome:
-        """Run the commit to its outcome. Where others commit, it waits for its turn first, unless it rides."""
+        """Where others commit, it waits for its turn first, unless it rides."""
         try:
             if self.run.group.crowded and not self.run.group.allowed:
                 self.turns.wait(self.run.knows.crowd.attempt_s, self.run.newest_seen_id)
@@ -110,12 +108,11 @@ class Driver:
 
     @property
     def attempt_s(self) -> float:
-        """Seconds since the current attempt began."""
         return self.run.around.monotonic_s() - self._attempt_began
 
     @property
     def lasted_s(self) -> float:
-        """The same, but of a commit that another carries since the attempt began in which it asked."""
+        """Seconds of the current attempt; of a commit that another carries, since the attempt began in which it asked."""
         return self.run.around.monotonic_s() - self._asked_at
 
     def _feed(self, event: Event) -> tuple[Effect, ...]:
@@ -127,7 +124,7 @@ class Driver:
         return effects
 
     def _carry_out(self, effects: tuple[Effect, ...], events: deque[Event]) -> None:
-        """Carry out effects that arrived together: uploads side by side, the others in order. Queues their events."""
+        """Effects that arrived together: uploads side by side, the others in order."""
         uploads = [e for e in effects if isinstance(e, UPLOADS)]
         if uploads:
             self._upload(uploads, events)
@@ -136,7 +133,6 @@ class Driver:
                 events.append(self.answer(effect))
 
     def answer(self, effect: Effect) -> Event:
-        """Carry out one effect, other than an upload, and return its event."""
         run = self.run
         match effect:
             case do.ResolveLatest():
@@ -174,7 +170,7 @@ class Driver:
                 assert_never(effect)
 
     def _settle(self, effect: do.Publish | do.ReadBack | do.VerifyLineage | do.VerifyRide) -> Event:
-        """A step that finds out whether a snapshot landed: tried once in any case, and again only while time is left."""
+        """Find out whether a snapshot landed: tried once in any case, and again only while time is left."""
         run, spent = self.run, self.budget.spent
         if isinstance(effect, do.Publish) and effect.send == 1:
             self.budget.sending()
@@ -194,9 +190,8 @@ class Driver:
                     assert_never(effect)
 
     def _upload(self, effects: list[Upload], events: deque[Event]) -> None:
-        """Write the files of all effects at once. The first failure ends the attempt, after waiting for the other uploads.
-
-        A commit that depends on the newest schema looks for it at the same time.
+        """The first failure ends the attempt, after waiting for the other uploads. A commit that depends on the newest schema
+        looks for it at the same time.
         """
         pieces = SideBySide()
         for effect in effects:
@@ -240,7 +235,6 @@ class Driver:
         return ev.RetryGranted(wait_ms)
 
     def _finish(self, effects: tuple[Effect, ...]) -> None:
-        """Write the hint and clean up, after the caller has its answer."""
         for effect in effects:
             match effect:
                 case do.WriteHint():

@@ -43,15 +43,14 @@ LONGEST_PAUSE_S = 2.0
 
 
 def has_riders(schema: TableSchema) -> bool:
-    """Whether plain appends to a table are the same on every base, so that they can ride."""
+    """Whether plain appends to a table are the same on every base."""
     return schema.bucket == NO_BUCKETS and not schema.primary_keys and not schema.options.get(opt.ROW_TRACKING)
 
 
 def may_ride(request: CommitRequest, schema: TableSchema) -> bool:
-    """Whether a commit may ride with others and carry them: an append of files that are the same on every base.
-
-    Sequence numbers of buckets, row ids, keys, and what a snapshot says of its own commit (properties, a watermark, statistics)
-    depend on the base or belong to one commit, so such a commit goes alone.
+    """Whether a commit may ride with others and carry them: an append of files that are the same on every base. Sequence numbers
+    of buckets, row ids, keys, and what a snapshot says of its own commit (properties, a watermark, statistics) depend on the
+    base or belong to one commit.
     """
     said = request.remarks
     option = schema.options.get(opt.COMMIT_GROUP)
@@ -71,7 +70,7 @@ def may_ride(request: CommitRequest, schema: TableSchema) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Met:
-    """The newest snapshot that this commit saw another commit make, and when it asked for it (monotonic milliseconds)."""
+    """The newest snapshot that this commit saw another make, and when it asked for it (monotonic milliseconds)."""
 
     snapshot: Snapshot
     asked_ms: float
@@ -82,7 +81,7 @@ class Group:
     """The riders and the intents of one commit.
 
     Attributes:
-        request: the commit; `commit`: its id, which the names of its files contain.
+        commit: its id, which the names of its files contain.
         table: identity and place of the table, as in the intents that it registers and carries.
         allowed: it may ride and carry.
         crowded: other writers are committing, so the known base is probably outdated, and it is worth looking for riders.
@@ -113,7 +112,6 @@ class Group:
 
     @property
     def window(self) -> Window | None:
-        """Where the open intent may land; None where there is none."""
         return Window(self.commit, self.intent.base) if self.intent is not None else None
 
     def fate(self, latest: Snapshot | None, timeline: Timeline) -> Fate | None:
@@ -129,7 +127,6 @@ class Group:
 
     @property
     def met_carrier(self) -> bool:
-        """Whether the snapshot that was met last carries the commit."""
         return (
             self.window is not None and self.met is not None and aboard_of(self.window, self.met.snapshot) is not None
         )
@@ -144,7 +141,6 @@ class Group:
         return found
 
     def prepare(self, base: SnapshotRef, delta: Delta) -> Event:
-        """Build the intent for the manifests that an earlier attempt wrote."""
         request = self.request
         lines = delta.own_lines
         rows = sum(entry.file.row_count for entry in delta.entries)
@@ -156,7 +152,6 @@ class Group:
         return ev.IntentPrepared(base, made.file_name, names, made.to_json().decode())
 
     def register(self, timeline: Timeline) -> Event:
-        """Make the intent known, and measure a round trip."""
         assert self.intent is not None
         began_s = self.around.monotonic_s()
         try:
@@ -169,10 +164,8 @@ class Group:
     def choose(
         self, effect: do.ChooseRiders, base: Snapshot, timeline: Timeline, prepare: Callable[[], object] = lambda: None
     ) -> Event:
-        """Look at the intents of others: does this commit lead, and whom does it carry?
-
-        Args:
-            prepare: what a leader needs besides; runs while it reads the intents.
+        """Look at the intents of others: does this commit lead, and whom does it carry? `prepare` is what a leader needs
+        besides; it runs while the intents are read.
         """
         request, of_schema = self.request, (self.schema.id, self.schema.bucket)
         leader = Leader(base, self.commit, request.commit_user, *of_schema, self.table, request.identifier)
@@ -200,11 +193,7 @@ class Group:
         return ev.SnapshotSeen(SnapshotRef(found.id, found.identity))
 
     def verify_ride(self, effect: do.VerifyRide, timeline: Timeline, base: Base) -> Event:
-        """Check that the snapshot that carries the commit is part of the history (H6).
-
-        Args:
-            base: the newest snapshot that the commit knew before.
-        """
+        """Check that the snapshot that carries the commit is in the history (H6). `base`: the newest one that it knew before."""
         assert self.aboard is not None
         if effect.look > 1:
             self.around.sleep(backoff_s(effect.look))
@@ -215,7 +204,7 @@ class Group:
         return ev.LineageUnread(found.reason)
 
     def found_in(self, snapshot: SnapshotRef, timeline: Timeline) -> None:
-        """The commit landed in this snapshot, as was found out later: a receipt that names its leader is worth one request."""
+        """It was found out later that the commit landed there: a receipt that names its leader is worth one request."""
         if self.asked and self.aboard is None:
             with suppress(LakelatchError):
                 found = timeline.find(snapshot.id)
@@ -223,14 +212,13 @@ class Group:
                     self.aboard = found
 
     def may_merge(self) -> bool:
-        """Whether this attempt may begin a merge of manifests: of many commits at once, one does the work (H15)."""
+        """Of many commits at once, one merges manifests (H15)."""
         return not (self.allowed and self.crowded) or self.around.uniform(0.0, 1.0) < MERGING_SHARE
 
     @property
     def leader(self) -> str | None:
-        """The commit user of the snapshot that carries the commit; None if it does not ride.
-
-        A process that has taken the commit over publishes it as its own snapshot.
+        """The commit user of the snapshot that carries the commit; None if it does not ride. A process that has taken the commit
+        over publishes it as its own snapshot.
         """
         if self.aboard is None or carried_by(self.aboard)[0].commit == self.commit:
             return None
@@ -238,15 +226,12 @@ class Group:
 
     @property
     def company(self) -> int:
-        """The number of others in the snapshot that has the commit."""
         return len(self.riders) if self.aboard is None else len(carried_by(self.aboard)) - 1
 
     @property
     def carried(self) -> tuple[Carried, ...]:
-        """The riders of the current attempt, for its snapshot."""
         return tuple(Carried(i.user, i.identifier, i.commit, i.rows) for i in self.riders)
 
 
 def untold(fate: Fate | None) -> str:
-    """Why it is not known what became of an intent; empty where it is known."""
     return fate.reason if isinstance(fate, Untold) else ""

@@ -1,8 +1,8 @@
 """The index files of dynamic buckets: read for the assignment of keys, and joined with a commit's own on each base.
 
-Owns: `HashIndexes` (the index of one snapshot), `HashMemory` (index files that were read, kept between commits), `HashJoin`
-(what a commit's hashes become on a base). Must not know: how a key gets its bucket, rows, the machine.
-Source: format/binary-row §5; format/manifests §7; H12.
+Owns: `HashIndexes` (the index of one snapshot), `HashMemory` (index files kept between commits), `HashJoin` (what a commit's
+hashes become on a base). Must not know: how a key gets its bucket, rows, the machine. Source: format/binary-row §5;
+format/manifests §7; H12.
 Invariants: after a commit each hash is in the index of one bucket of its partition: where another writer put a key of this
 commit into another bucket, the commit does not land. The hashes of another writer are never lost: they are joined with this
 commit's. An index file that is replaced is named by a DELETE.
@@ -31,7 +31,6 @@ KEPT_BYTES = 64 << 20
 """The size of the index files that a committer keeps."""
 
 Index = dict[int, IndexEntry]
-"""The index files of a partition, by bucket."""
 
 
 class HashMemory:
@@ -47,7 +46,7 @@ class HashMemory:
         return self._files.get(name)
 
     def keep(self, name: str, hashes: Array) -> None:
-        """Keep the hashes of an index file; the oldest ones go where there are too many."""
+        """The oldest hashes go where there are too many."""
         files = {k: v for k, v in self._files.items() if k != name} | {name: hashes}
         size = sum(v.nbytes for v in files.values())
         while size > KEPT_BYTES:
@@ -58,22 +57,16 @@ class HashMemory:
         return self._manifests.get(manifest)
 
     def keep_entries(self, manifest: str, entries: Sequence[IndexEntry]) -> None:
-        """Keep the entries of an index manifest, and of the one before it."""
+        """Keeps those of the index manifest before, too."""
         self._manifests = dict([*self._manifests.items()][-1:]) | {manifest: entries}
 
 
 class HashIndexes:
-    """The hash indexes of a table, read when they are asked for."""
-
     def __init__(self, timeline: Timeline, keys: FileKeys, memory: HashMemory) -> None:
         self.timeline, self._keys, self.memory = timeline, keys, memory
 
     def of(self, snapshot: Snapshot | None, partition: bytes) -> tuple[dict[int, Array], frozenset[str]]:
-        """The hashes of a partition by bucket, and the names of the files that hold them.
-
-        Raises:
-            TableCorrupt: an index file is missing or cut off.
-        """
+        """The hashes of a partition by bucket, and the files with them. Raises TableCorrupt where one is missing or cut off."""
         index = hash_files(self.entries(snapshot), partition)
         found = self.timeline.parallel(self.hashes, index.values())
         return dict(zip(index, found, strict=True)), names_of(index)
@@ -89,7 +82,6 @@ class HashIndexes:
         return known
 
     def hashes(self, entry: IndexEntry) -> Array:
-        """The hashes of an index file."""
         known = self.memory.hashes(entry.file.file_name)
         if known is None:
             key = self._keys.index(entry)
@@ -102,12 +94,10 @@ class HashIndexes:
         return known
 
     def key(self, entry: IndexEntry) -> str:
-        """Where an index file is stored."""
         return self._keys.index(entry)
 
 
 def hash_files(index: Iterable[IndexEntry], partition: bytes) -> Index:
-    """The hash index files of a partition, by bucket."""
     return {e.bucket: e for e in index if e.file.index_type == INDEX_TYPE and e.partition == partition}
 
 
@@ -139,13 +129,8 @@ class HashJoin:
     _made: dict[tuple[bytes, int, str], tuple[IndexEntry, MetadataFile]] = field(default_factory=dict)
 
     def on(self, live: Sequence[IndexEntry]) -> Joined | Conflict:
-        """The index files of this commit.
-
-        Args:
-            live: the index files of the base, without those that the commit removes.
-
-        Returns:
-            A conflict if a key is in another bucket by now; `moved` says which.
+        """The index files of this commit; a conflict if a key is in another bucket by now (`moved` says which). `live` are the
+        base's, without those that the commit removes.
         """
         by_partition: dict[bytes, dict[int, list[BucketHashes]]] = {}
         for (partition, bucket), hashes in self.hashes:
@@ -177,7 +162,6 @@ class HashJoin:
         return Joined(tuple(entries), tuple(files))
 
     def _placed(self, index: Index) -> HashSet:
-        """The bucket of each hash of a partition."""
         placed = HashSet()
         for bucket, hashes in zip(
             index, self.indexes.timeline.parallel(self.indexes.hashes, index.values()), strict=True
@@ -190,7 +174,7 @@ class HashJoin:
     def _join(
         self, partition: bytes, bucket: int, old: IndexEntry | None, new: Array
     ) -> tuple[list[IndexEntry], MetadataFile]:
-        """The index file of a bucket with new hashes, and what it replaces. The same file for the same old one."""
+        """The new index file of a bucket, and what it replaces. The same file for the same old one."""
         place = (partition, bucket, old.file.file_name if old is not None else "")
         if place not in self._made:
             hashes = new if old is None else np.union1d(self.indexes.hashes(old), new)
@@ -204,7 +188,6 @@ class HashJoin:
 
 
 def _union(parts: Iterable[bytes]) -> Array:
-    """The distinct hashes of several writers, ascending."""
     found = [decode_hashes(data, len(data) // 4, "a commit message") for data in parts]
     return np.unique(np.concatenate(found))
 

@@ -1,8 +1,7 @@
 """The index files of a commit: deletion vectors of removed files are taken out, all others are kept byte for byte.
 
-Owns: `with_vectors_of` (splits index files) and `combine_index` (the complete list after a commit). Must not
-know: what a vector marks, which files are removed, how the list is written. Source: format/deletion-vectors §1, §2;
-format/manifests §7; H12.
+Owns: `with_vectors_of` and `combine_index`. Must not know: what a vector marks, which files are removed, how the list is
+written. Source: format/deletion-vectors §1, §2; format/manifests §7; H12.
 Invariants: a replaced index file is named by a DELETE, so that a concurrent change of it is a conflict. The vector of a file
 that stays is never lost, because that would bring its deleted rows back.
 """
@@ -25,15 +24,10 @@ from .message import PendingUpload
 def with_vectors_of(
     store: Store, keys: FileKeys, index: Iterable[IndexEntry], stays: Callable[[Owner], bool], name: Callable[[], str]
 ) -> tuple[tuple[IndexEntry, ...], tuple[PendingUpload, ...]]:
-    """Split index files when only some of the data files stay.
-
-    Args:
-        index: live index files; those without deletion vectors stay as they are.
-        stays: selects the data files that keep their vectors.
-        name: returns a name for each new index file.
+    """Split index files when only some of the data files stay (`stays`). A file whose vectors are all removed is not read.
 
     Returns:
-        Index entries, DELETEs before ADDs, and the new index files. A file whose vectors are all removed is not read.
+        Index entries, DELETEs before ADDs, and the new index files.
 
     Raises:
         TableCorrupt: an index file is missing or truncated.
@@ -60,7 +54,6 @@ def with_vectors_of(
 def _rest(
     store: Store, key: str, kept: Iterable[DeletionVectorRange], needed_by: str
 ) -> tuple[bytes, tuple[DeletionVectorRange, ...]]:
-    """A new index file with some of the vectors of an existing one."""
     if is_external(key):
         raise Unsupported(
             f"index file {key} lies outside of the table, and some of its deletion vectors have to be removed",
@@ -78,10 +71,8 @@ def _rest(
 
 
 def combine_index(old: Sequence[IndexEntry], changes: Iterable[IndexEntry]) -> list[IndexEntry] | Conflict:
-    """The complete list of live index files after some changes (format/manifests §7).
-
-    A DELETE must name a live file. Otherwise another writer replaced it meanwhile, and the deleted rows of one of the two
-    would be lost (H12).
+    """The complete list of live index files after some changes (format/manifests §7). A DELETE must name a live file. Otherwise
+    another writer replaced it meanwhile, and the deleted rows of one of the two would be lost (H12).
     """
     by_name = {e.file.file_name: e for e in old}
     for entry in changes:

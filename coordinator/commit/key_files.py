@@ -1,7 +1,7 @@
 """Checks of the files that tables with a primary key keep per bucket: sorted runs, and index files. Pure.
 
-Owns: `runs_overlap` (files of one level, above 0, have no key in common), `two_index_files` (a bucket has one index file of each
-type). Must not know: stores, rows. Source: format/primary-keys §2; format/manifests §7; format/deletion-vectors §2; H12.
+Owns: `runs_overlap`, `two_index_files`. Must not know: stores, rows.
+Source: format/primary-keys §2; format/manifests §7; format/deletion-vectors §2; H12.
 """
 
 from __future__ import annotations
@@ -20,11 +20,9 @@ from ...core.rows.values import order_key
 from .conflicts import Conflict
 
 Place = tuple[bytes, int, int]
-"""A partition, a bucket and a level."""
 
 
 def in_runs(entries: Iterable[ManifestEntry]) -> bool:
-    """Whether some entry adds a file to a level above 0."""
     return any(e.kind == ADD and e.file.level > 0 for e in entries)
 
 
@@ -36,12 +34,8 @@ def added_since(changes: Sequence[Landed]) -> list[ManifestEntry]:
 def runs_overlap(
     entries: Sequence[ManifestEntry], others: Iterable[ManifestEntry], schema: TableSchema
 ) -> Conflict | None:
-    """Check that the files of each level above 0 of a bucket have no key in common after a commit. Readers rely on it: they read
-    the files of a level one after the other.
-
-    Args:
-        entries: those of the commit.
-        others: live files that the commit did not read; for a commit that read nothing, all live files.
+    """Check that the files of each level above 0 of a bucket have no key in common after a commit: readers read the files of a
+    level one after the other. `others` are live files that the commit did not read; for one that read nothing, all live files.
     """
     deleted = {e.identity for e in entries if e.kind != ADD}
     ours = [e for e in entries if e.kind == ADD and e.file.level > 0]
@@ -72,11 +66,8 @@ def _place(entry: ManifestEntry) -> Place:
 
 
 def two_index_files(index: Iterable[IndexEntry]) -> Conflict | None:
-    """Check that a bucket has one index file of each type: another writer may have made the bucket's first one meanwhile, which
-    no entry of this commit can name (H12).
-
-    Args:
-        index: the live index files after the commit.
+    """Check that a bucket has one live index file of each type after the commit: another writer may have made the bucket's first
+    one meanwhile, which no entry of this commit can name (H12).
     """
     found: dict[tuple[bytes, int, str], IndexEntry] = {}
     for entry in index:

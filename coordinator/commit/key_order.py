@@ -1,17 +1,16 @@
 """The order of rows that several writers give to one key, by sequence numbers. Pure.
 
-Owns: `KeyOrder` (by what a table orders the rows of a key), `Numbers` (those of the new rows of a commit), `stamped`, and the
-checks `numbers_meet`, `before_what_stays`, `restored_over_what_stays` and `older_rows_appended`. Must not know: stores, how rows
-are written.
+Owns: `KeyOrder`, `Numbers`, `stamped`, and the checks `numbers_meet`, `before_what_stays`, `restored_over_what_stays` and
+`older_rows_appended`. Must not know: stores, how rows are written.
 Source: format/primary-keys §1, §2; H14; decisions 47, 82 and 114.
 
 Every job numbers its rows above all rows of the snapshot that it read, and above a clock. So the order of concurrent jobs is the
 order in which they began, and one that lands later may be the older one. That is a serial order as long as no two jobs share
 numbers, and as long as nothing was merged, between the two, that ought to have been merged with the older rows as well.
 
-A commit that has read rows of the table, or taken some away, comes after all that it has seen and before all that it has not:
-it is ordered by where it landed. So a job that lands later is newer than that commit and all before it, and an overwrite is older
-than what was added while it ran, and stays.
+A commit that has read rows of the table, or taken some away, is ordered by where it landed: after all that it has seen and
+before all that it has not. So a job that lands later is newer than that commit and all before it, and an overwrite is older than
+what was added while it ran, and stays.
 """
 
 from __future__ import annotations
@@ -39,8 +38,8 @@ class KeyOrder:
         by_snapshot: by the id of the snapshot that added them (option `sequence.snapshot-ordering`).
         by_number: by the numbers that their writers gave.
         by_field: by columns of theirs, and only where these are equal by their numbers.
-        merged_is_final: rows that were merged count as older than all rows that are merged with them later, or as newer,
-            whatever the numbers of the single rows were. Only `deduplicate` can merge rows in any order.
+        merged_is_final: merged rows count as older than all rows that are merged with them later, or as newer, whatever the
+            numbers of the single rows were. Only `deduplicate` can merge rows in any order.
     """
 
     by_snapshot: bool = False
@@ -50,7 +49,7 @@ class KeyOrder:
 
     @staticmethod
     def of(schema: TableSchema) -> KeyOrder:
-        """The order of a table's rows; no kind for a table without a primary key."""
+        """No kind of order for a table without a primary key."""
         rules = merge_rules(schema)
         if rules is None:
             return KeyOrder()
@@ -70,7 +69,7 @@ def new_rows(entries: Iterable[ManifestEntry]) -> list[ManifestEntry]:
 
 @dataclass(frozen=True, slots=True)
 class Numbers:
-    """The sequence numbers of the new rows of a commit: the smallest and largest, by bucket."""
+    """The smallest and largest sequence numbers of a commit's new rows, by bucket."""
 
     spans: Mapping[PartitionBucket, tuple[int, int]]
 
@@ -80,14 +79,14 @@ class Numbers:
 
     @staticmethod
     def brought(change: Landed) -> Numbers:
-        """Those of all rows that a commit added: also of files that a compaction once wrote, and a rollback brings back."""
+        """Of all rows that a commit added: also of files that a compaction once wrote, and a rollback brings back."""
         groups = [g for g in change.groups(lambda partition: True) if not g.is_compaction]
         moved = {owner_of(e) for g in groups for e in g.deleted}
         return Numbers.in_files(e for g in groups for e in g.added if owner_of(e) not in moved)
 
     @staticmethod
     def in_files(entries: Iterable[ManifestEntry]) -> Numbers:
-        """Those of all rows in some files; rows without a bucket get theirs later."""
+        """Of all rows in some files; rows without a bucket get theirs later."""
         spans: dict[PartitionBucket, tuple[int, int]] = {}
         for entry in (e for e in entries if e.bucket >= 0):
             place, file = (entry.partition, entry.bucket), entry.file
@@ -104,7 +103,7 @@ class Numbers:
         return max(high for _, high in self.spans.values())
 
     def not_above(self, largest: Mapping[PartitionBucket, int]) -> list[PartitionBucket]:
-        """The buckets in which some number is not larger than the largest one so far."""
+        """The buckets in which some number is not larger than the largest so far."""
         return [place for place, (low, _) in self.spans.items() if place in largest and low <= largest[place]]
 
     def above(self, number: int) -> Numbers:
@@ -116,10 +115,8 @@ def numbers_meet(
     ours: Numbers, changes: Sequence[Landed], largest: Mapping[PartitionBucket, int], order: KeyOrder
 ) -> Conflict | None:
     """Whether new rows must be numbered again, above all others: their numbers meet those of other writers, or were given too
-    early.
-
-    The numbers of a whole commit are compared, not those of single buckets, so that the order of two commits is the same in
-    all buckets that both wrote to.
+    early. The numbers of a whole commit are compared, so that the order of two commits is the same in all buckets that both
+    wrote to.
 
     Args:
         changes: those of other writers since this commit read the table.
@@ -179,7 +176,7 @@ def before_what_stays(
         again: its rows can be numbered again.
 
     Returns:
-        The number above which its rows are to be numbered; a conflict if there is no room, None if they can stay as they are.
+        The number above which to number its rows; a conflict if there is no room, None if they can stay as they are.
     """
     gone = {e.identity for e in removed}
     stays = [e for e in added_since(changes) if (e.partition, e.bucket) in ours.spans and e.identity not in gone]
@@ -202,9 +199,8 @@ def before_what_stays(
 
 def restored_over_what_stays(state: Iterable[ManifestEntry], files: Followed, order: KeyOrder) -> Conflict | None:
     """Whether some row of a restored state would hide one that others added meanwhile, or come back though they deleted it.
-
-    Restored rows keep their numbers. Another job that began before one of them was written, and landed while the rollback was
-    under way, has smaller ones.
+    Restored rows keep their numbers. Another job that began before one of them was written, and landed during the rollback, has
+    smaller ones.
     """
     last = {place: high for place, (_, high) in Numbers.in_files(state).spans.items()}
     hidden = [e for e in files.newer.values() if e.file.min_sequence_number <= last.get((e.partition, e.bucket), -1)]
@@ -230,8 +226,7 @@ def _added(changes: Sequence[Landed]) -> Iterable[ManifestEntry]:
 
 
 def _newer_rows_merged(ours: Numbers, change: Landed, order: KeyOrder) -> Conflict | None:
-    """Whether another commit merged rows that are newer than ours, or removed them: ours would then count as the newer ones, or
-    bring back what they delete."""
+    """Another commit merged or removed rows newer than ours, which would then count as newer, or bring back what they delete."""
     for group in change.groups(lambda partition: True):
         place = group.place
         if place not in ours.spans:
@@ -255,10 +250,7 @@ def older_rows_appended(
     request: CommitRequest, entries: Sequence[ManifestEntry], changes: Sequence[Landed], order: KeyOrder
 ) -> Conflict | None:
     """Another writer appended rows that are older than some that this commit merges or removes: the appended ones would come
-    back, or count as the newer ones.
-
-    Args:
-        entries: those of the commit, with the files that it deletes.
+    back, or count as the newer ones. `entries`: the commit's, with the files that it deletes.
     """
     places: dict[PartitionBucket, tuple[list[ManifestEntry], list[ManifestEntry]]] = {}
     for entry in entries:
@@ -280,7 +272,7 @@ def older_rows_appended(
 
 
 def stamped(entries: Sequence[ManifestEntry], snapshot_id: int) -> tuple[ManifestEntry, ...]:
-    """The entries, with the id of their snapshot as the number of all new rows (option `sequence.snapshot-ordering`)."""
+    """All new rows get the id of their snapshot as number (option `sequence.snapshot-ordering`)."""
     new = {e.identity for e in new_rows(entries)}
     return tuple(
         e._replace(file=e.file._replace(min_sequence_number=snapshot_id, max_sequence_number=snapshot_id))

@@ -1,8 +1,8 @@
 """What one commit to a table with a primary key has to keep, on the base of each attempt.
 
 Owns: `KeyRules`: reads what the checks need, and has rows written again where their numbers meet those of others. Must not know:
-the machine, how rows are written, what is checked (`key_order`, `key_files`).
-Source: format/primary-keys §2, §3; H14; decisions 47 and 82.
+the machine, how rows are written, what is checked (`key_order`, `key_files`). Source: format/primary-keys §2, §3; H14; decisions
+47 and 82.
 Invariant: what is read lies between the snapshot that the request read and the base; nothing of it is read twice.
 """
 
@@ -45,7 +45,6 @@ class KeyRules:
 
     Attributes:
         request: the commit, with the files that it has by now.
-        order: by what the rows of a key are ordered.
         superseded: the keys of data files in whose place others were made.
         new_data: the files that were made on the last base.
         returning: the names of files whose level goes down.
@@ -66,12 +65,11 @@ class KeyRules:
         self.returning = Returning(FileKeys(self.schema))
 
     def numbered_partitions(self, entries: Entries) -> set[bytes]:
-        """The partitions of which the sequence numbers must be known."""
+        """The partitions whose sequence numbers must be known."""
         is_ordered = self.order.by_number or self.order.by_field or (self.order.by_snapshot and self._replaces)
         return {e.partition for e in new_rows(entries)} if is_ordered else set()
 
     def stamped(self, entries: Entries, snapshot_id: int) -> Entries:
-        """The entries, with the number that the id of their snapshot gives them, where the table says so."""
         return stamped(entries, snapshot_id) if self.order.by_snapshot and self.request.kind != "COMPACT" else entries
 
     def older_rows(self, entries: Entries, base: Base) -> Conflict | None:
@@ -84,9 +82,8 @@ class KeyRules:
         return older_rows_appended(self.request, entries, changes, self.order)
 
     def restored(self, entries: Entries, files: Followed, base: Base) -> Conflict | None:
-        """Check that a rollback is older than what others added since it read the table, and newer than all that it has seen.
-
-        An undo leaves the others' rows as they are, and lets nothing come back beside them.
+        """Check that a rollback is older than what others added since it read the table, and newer than all that it has seen. An
+        undo leaves the others' rows as they are, and lets nothing come back beside them.
         """
         if not self.schema.primary_keys or not self._replaces:
             return None
@@ -94,7 +91,7 @@ class KeyRules:
         return conflict or restored_over_what_stays(self.request.entries, files, self.order)
 
     def runs_overlap(self, entries: Entries, base: Base) -> Conflict | None:
-        """Check the levels that get files. What the request read is its own affair; what came since is not."""
+        """What the request read is its own affair; what came since is not."""
         if not self.schema.primary_keys or not in_runs(entries) or self._is_read(base):
             return None
         if self.schema.options.get(opt.CLUSTERED_BY_OTHERS):
@@ -104,10 +101,8 @@ class KeyRules:
         return runs_overlap(entries, came, self.schema)
 
     def in_order(self, entries: Entries, base: Base, largest: Mapping[PartitionBucket, int]) -> Entries | Conflict:
-        """The entries with new rows in the order of their writers; where it is not clear, they are numbered again (H14).
-
-        Args:
-            largest: the largest sequence number of each bucket of the base.
+        """The entries with new rows in the order of their writers; where that is not clear, they are numbered again (H14).
+        `largest`: by bucket, of the base.
         """
         ours = Numbers.of(entries)
         if self._replaces:
@@ -127,7 +122,7 @@ class KeyRules:
         return self.request.target is not None
 
     def _before_what_stays(self, ours: Numbers, entries: Entries, base: Base) -> Entries | Conflict:
-        """The entries of an overwrite, with new rows that are older than what others have added since it read the table."""
+        """New rows of an overwrite are older than what others have added since it read the table."""
         if self._is_read(base):
             return entries
         changes = self.since.since(self.request.read_snapshot, base.snapshot)
@@ -140,7 +135,7 @@ class KeyRules:
         return found or entries
 
     def _renumbered(self, entries: Entries, base: Base, above: int, *, by_clock: bool = True) -> Entries:
-        """The entries with the new rows written again. Later attempts begin with these."""
+        """Later attempts begin with these entries."""
         request, old = self.request, new_rows(entries)
         assert request.keyed.renumber is not None
         made = request.keyed.renumber(old, above, by_clock)

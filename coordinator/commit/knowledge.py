@@ -19,7 +19,7 @@ from .retries import Crowd
 
 
 class NewestBase:
-    """The newest base that is known. Thread-safe."""
+    """Thread-safe."""
 
     def __init__(self) -> None:
         self._base: Base | None = None
@@ -30,18 +30,16 @@ class NewestBase:
             return self._base
 
     def id(self) -> int:
-        """The id of its snapshot, 0 where no base is known."""
         base = self.get()
         return base.id if base is not None else 0
 
     def learn(self, base: Base) -> None:
-        """Keep a base, unless the known one was seen later."""
+        """Unless the known one was seen later."""
         with self._lock:
             if self._base is None or self._base.seen_ms <= base.seen_ms:
                 self._base = base
 
     def forget(self) -> None:
-        """Drop the base, which may be outdated: the next commit reads the store first."""
         with self._lock:
             self._base = None
 
@@ -50,11 +48,8 @@ class Knowledge:
     """One committer's knowledge of its table.
 
     Attributes:
-        newest: the snapshot to build on.
         buckets: summaries of fixed buckets by manifest.
         hashes: index files of dynamic buckets, by name.
-        identities: memories, pages and leaves of identities.
-        schemas: the table's schemas, by id.
         crowd: the number of other writers that were recently met.
         hinted_s: when its last hint was written, in monotonic seconds.
         writer_id: this committer's name in the snapshots that it makes; a forked child process gets another.

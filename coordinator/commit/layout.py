@@ -3,9 +3,9 @@
 Owns: the checks of a commit against the layout, `follow_first_files`, `follow_landed`. Must not know: how a commit is made, what
 an option does. Source: format/schema §4, decision 18.
 
-Two names are involved: that of the next schema and that of the next snapshot. A change of the layout first takes the name of
-the next snapshot with an empty snapshot, then creates its schema, and takes a snapshot name once more before it is reported.
-First files that follow such a snapshot take the name of the next schema before they are reported.
+Two names are involved: that of the next schema and that of the next snapshot. A change of the layout first takes the name of the
+next snapshot with an empty snapshot, then creates its schema, and takes a snapshot name once more before it is reported. First
+files that follow such a snapshot take the name of the next schema before they are reported.
 
 Invariants: the schema that a snapshot names has the layout of the snapshot's files. Rows that were reported as committed are
 found by every reader that uses the newest schema.
@@ -33,19 +33,15 @@ _RACES = 20
 
 
 def has_first_files(snapshot: Snapshot) -> bool:
-    """Whether the files of this snapshot may be the table's first: no earlier files hold rows."""
+    """Whether they may be the table's first: no earlier files hold rows."""
     return snapshot.total_record_count == snapshot.delta_record_count != 0
 
 
 def layout_conflict(
     request: CommitRequest, schema: TableSchema, base: Base, timeline: Timeline, around: Surroundings
 ) -> Conflict | None:
-    """Check whether the files of a commit fit the table, as of its base.
-
-    If the newest schema does not fit the table's own files, that schema is corrected as well.
-
-    Args:
-        schema: the schema that the files were written with.
+    """Check whether the files of a commit, written with `schema`, fit the table as of its base. If the newest schema does not
+    fit the table's own files, that schema is corrected as well.
     """
     snapshot, held = base.snapshot, held_files(base.snapshot)
     if request.settles_layout:
@@ -71,7 +67,6 @@ def schema_named(schema: TableSchema, base: Base, timeline: Timeline) -> int:
 def written_under_another_layout(
     written_with: TableSchema, decided: TableSchema, *, held_files: bool
 ) -> Conflict | None:
-    """A conflict where the files of a commit are laid out in another way than the table's."""
     found = differences(written_with, decided, rescaled=held_files)
     if not found:
         return None
@@ -84,13 +79,12 @@ def written_under_another_layout(
 
 
 def follow_first_files(timeline: Timeline, snapshot: Snapshot, around: Surroundings) -> None:
-    """Give the newest schema the layout of the table's first files, if a change of options came in between.
-
-    Where such a change may still arrive, from a writer that looked before the files existed, this takes the name of the next
-    schema with one that changes nothing. Any change reported from then on has seen the files.
+    """Give the newest schema the layout of the table's first files, if a change of options came in between. Where such a change
+    may still arrive, from a writer that looked before the files existed, this takes the name of the next schema with one that
+    changes nothing. Any change reported from then on has seen the files.
 
     Args:
-        snapshot: the snapshot of the first files; the schema that it names has their layout.
+        snapshot: that of the first files; the schema that it names has their layout.
 
     Raises:
         LakelatchError: the store does not answer, so it is not known whether a schema is needed.
@@ -112,11 +106,8 @@ def follow_first_files(timeline: Timeline, snapshot: Snapshot, around: Surroundi
 
 
 def follow_landed(timeline: Timeline, ref: SnapshotRef, around: Surroundings, landed: Snapshot | None = None) -> None:
-    """What has to follow a snapshot that landed, before its landing is reported: `follow_first_files` where it may hold the first
-    files, and a tag where it brought files back.
-
-    Args:
-        landed: the snapshot, if it was already read.
+    """What has to follow a snapshot before its landing is reported: `follow_first_files` where it may hold the first files, and
+    a tag where it brought files back.
     """
     if landed is None or landed.identity != ref.identity:
         landed = timeline.find(ref.id)
@@ -125,19 +116,16 @@ def follow_landed(timeline: Timeline, ref: SnapshotRef, around: Surroundings, la
 
 
 def follow_snapshot(timeline: Timeline, landed: Snapshot, around: Surroundings) -> None:
-    """The same for a snapshot that was read."""
     hold_restored(timeline, landed)
     if has_first_files(landed):
         follow_first_files(timeline, landed, around)
 
 
 def _was_changing(timeline: Timeline, snapshot: Snapshot) -> bool:
-    """Whether the previous snapshot announced a change of the layout."""
     named = base_of(snapshot)
     base = timeline.find(named.id) if named is not None else None
     return base is not None and not held_files(base)
 
 
 def numbered(schema: TableSchema, schema_id: int, around: Surroundings) -> TableSchema:
-    """A schema, renumbered as the next one of its table."""
     return replace(schema, id=schema_id, time_ms=around.wall_ms, version=max(schema.version, TableSchema.version))

@@ -1,9 +1,9 @@
 """Manifest compaction: reads the manifests that a merge needs and computes their replacements.
 
-Owns: `Merge` (inputs and outputs, side by side), making a merge, and keeping it across attempts (`Merges`). Must not know:
-when a merge is due (`core.metadata.folding`), the machine.
-Source: format/manifests §5; H15. Invariants: the live files before and after are the same. A merge is reused on another base
-only if its inputs are still in that base's list, next to each other and in order.
+Owns: making a merge, and keeping it across attempts (`Merges`). Must not know: when a merge is due (`core.metadata.folding`),
+the machine. Source: format/manifests §5; H15.
+Invariants: the live files before and after are the same. A merge is reused on another base only if its inputs are still in that
+base's list, next to each other and in order.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Merge:
     files: tuple[MetadataFile, ...]
 
     def applied(self, manifests: Sequence[ManifestFile]) -> tuple[ManifestFile, ...] | None:
-        """The list after the merge; None where its inputs are no longer in the list."""
+        """None where its inputs are no longer in the list."""
         return replace_runs(manifests, self.runs)
 
 
@@ -46,23 +46,16 @@ Applied: TypeAlias = tuple[Merge, tuple[ManifestFile, ...]]
 
 
 class Merges:
-    """The manifest compaction of one commit, kept from attempt to attempt."""
-
     def __init__(self, timeline: Timeline, writer: MetadataWriter) -> None:
         self._timeline, self._writer = timeline, writer
         self._kept: tuple[Merge, Base] | None = None
 
     def on(self, base: Base, *, begin: bool) -> Applied | None:
-        """The merge for a base, with its files written: the earlier one if it still fits, otherwise a new one if it is due.
+        """The merge for a base, with its files written: the earlier one if it still fits, otherwise a new one if it is due and
+        `begin` says so (not while other writers win races against this commit, H15).
 
-        A merge is optional: its failure must not fail the commit (H17). Files that it wrote until then are left to orphan
-        cleaning.
-
-        Args:
-            begin: make a new one; false while other writers win races against this commit (H15).
-
-        Returns:
-            The merge, and the manifests of the base after it; None where none is due, or where it failed.
+        A merge is optional: its failure must not fail the commit (H17), and gives None. Files that it wrote until then are left
+        to orphan cleaning.
         """
         try:
             found = self._again(base)
@@ -71,7 +64,7 @@ class Merges:
             return None
 
     def _again(self, base: Base) -> Applied | None:
-        """The kept merge, if its inputs are still next to each other and its original base still exists."""
+        """Also None where the base that it was made for does not exist any more."""
         if self._kept is None:
             return None
         merge, made_for = self._kept
@@ -98,7 +91,6 @@ def _applied(merge: Merge, base: Base) -> Applied | None:
 
 
 def merge_manifests(plan: MergePlan, timeline: Timeline, writer: MetadataWriter) -> Merge:
-    """Carry out a plan: read, fold, encode. Nothing is written."""
     runs, files = [], []
     for group in plan.groups:
         after, new = _full(group, timeline, writer) if plan.mode == "full" else _minor(group, timeline, writer)

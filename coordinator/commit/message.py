@@ -1,8 +1,7 @@
 """What writers hand to the committer: the files that they made, per (partition, bucket).
 
-Owns: `CommitMessage` (pickled from executors to the driver), `PendingUpload`, and converting messages to entries: of data files,
-of changelog files, of index files.
-Must not know: how files are written, how entries are used. Source: format/commit §1.
+Owns: `CommitMessage` (pickled from executors to the driver), `PendingUpload`, and converting messages to entries. Must not know:
+how files are written, how entries are used. Source: format/commit §1.
 """
 
 from __future__ import annotations
@@ -17,9 +16,7 @@ from ...core.metadata.hash_index import BucketHashes
 @dataclass(frozen=True, slots=True)
 class PendingUpload:
     """A small file whose bytes travel with the commit and are uploaded together with the metadata, which saves a round trip.
-
-    Attributes:
-        key: its location, relative to the table's root.
+    `key` is relative to the table's root.
     """
 
     key: str
@@ -55,7 +52,7 @@ class CommitMessage:
 
 
 def entries_of(messages: Iterable[CommitMessage]) -> tuple[ManifestEntry, ...]:
-    """Manifest entries in the format's order: per message ADDs, then DELETEs; compaction inputs before outputs."""
+    """In the format's order: per message ADDs, then DELETEs; compaction inputs before outputs."""
     entries: list[ManifestEntry] = []
     for m in messages:
         for kind, files in (
@@ -69,17 +66,14 @@ def entries_of(messages: Iterable[CommitMessage]) -> tuple[ManifestEntry, ...]:
 
 
 def changelog_of(messages: Iterable[CommitMessage]) -> tuple[ManifestEntry, ...]:
-    """The entries of changelog manifests, in the order of the messages; changelog files are only ever added."""
     return tuple(
         ManifestEntry(ADD, m.partition, m.bucket, m.total_buckets, file) for m in messages for file in m.changelog_files
     )
 
 
 def index_entries_of(messages: Iterable[CommitMessage]) -> tuple[IndexEntry, ...]:
-    """The changes of index files, in the order of the messages."""
     return tuple(entry for m in messages for entry in m.index_entries)
 
 
 def hashes_of(messages: Iterable[CommitMessage]) -> tuple[tuple[PartitionBucket, BucketHashes], ...]:
-    """The hashes of the keys that were written into dynamic buckets, in the order of the messages."""
     return tuple(((m.partition, m.bucket), m.hashes) for m in messages if m.hashes is not None)

@@ -11,12 +11,7 @@ from .conflicts import Conflict
 
 
 class NewestSchema:
-    """What one commit knows of newer schemas.
-
-    Args:
-        matters: the rows can be written again, so a newer schema is a conflict.
-        written_with: the id of the schema that the rows were written with.
-    """
+    """What one commit knows of newer schemas. `matters`: the rows can be written again, so a newer schema is a conflict."""
 
     def __init__(self, matters: bool, written_with: int, timeline: Timeline) -> None:
         self._matters = matters
@@ -30,20 +25,15 @@ class NewestSchema:
         return self._matters and self._seen is None
 
     def look(self) -> None:
-        """Ask for the name of the next schema.
-
-        Raises:
-            LakelatchError: the store did not answer.
-        """
+        """Ask for the name of the next schema. Raises LakelatchError if the store did not answer."""
         self.saw(self._timeline.newest_schema_id(self._written_with))
 
     def saw(self, newest_id: int) -> None:
-        """Take note of a look that was made for another reason."""
+        """Note a look that was made for another reason."""
         self._seen = newest_id
 
     @property
     def conflict(self) -> Conflict | None:
-        """The conflict with a newer schema that was seen."""
         if not self._matters or self._seen is None or self._seen <= self._written_with:
             return None
         reason = f"its rows were written with schema {self._written_with}, and the table has schema {self._seen} by now"

@@ -32,8 +32,7 @@ class Base:
     """The snapshot that the next one is built on.
 
     Attributes:
-        snapshot: None for a table without one.
-        manifests: all of its manifests, base list then delta list.
+        manifests: the base list's, then the delta list's.
         schema_id: the newest schema at the time of looking.
         seen_ms: monotonic clock when it was known to be the latest, in milliseconds.
         unread: the manifests were not read yet: a commit that rides with another does not need them.
@@ -53,14 +52,11 @@ class Base:
 
     @property
     def id(self) -> int:
-        """The snapshot's id, 0 where there is none."""
         return self.snapshot.id if self.snapshot is not None else 0
 
     @property
     def next_row_id(self) -> int:
-        """The first row id that was never assigned."""
         return (self.snapshot.next_row_id if self.snapshot is not None else None) or 0
 
     def is_fresh(self, now_ms: float, time_retained_ms: int) -> bool:
-        """Whether a snapshot may be published on this knowledge."""
         return now_ms - self.seen_ms <= longest_age_ms(time_retained_ms)

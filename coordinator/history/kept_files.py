@@ -1,7 +1,7 @@
 """Metadata files that were read, within a bound of memory.
 
-Owns: `KeptFiles`. Must not know: what is in the files. Invariant: only files that never
-change, and whose names are never used again, are kept.
+Owns: `KeptFiles`. Must not know: what is in the files. Invariant: only files that never change, and whose names are never used
+again, are kept.
 """
 
 from __future__ import annotations
@@ -12,10 +12,7 @@ from ...backends.threads import forked_lock
 
 
 class KeptFiles:
-    """Files by name, of which the least recently used ones are dropped. Thread-safe.
-
-    Args:
-        most_bytes: how many bytes all of them may have. The newest is kept however large it is.
+    """Files by name. The least recently used are dropped above `most_bytes`; the newest stays, however large. Thread-safe.
 
     >>> kept = KeptFiles(5)
     >>> for name in ("a", "b", "c"):

@@ -1,4 +1,4 @@
-"""What a reader saw last, so that its next look at the table takes one round trip less, or three, and few requests.
+"""What a reader saw last, so that its next look at the table takes fewer requests.
 
 Owns: `LastSeen`. Must not know: what is read. Invariant: every look asks the store which snapshot is the newest. What was seen
 before only decides what is requested beside that question, and what need not be read again because it cannot have changed.
@@ -25,10 +25,8 @@ class LastSeen:
     """The snapshot that the last look found, or that the hint named when the table was opened. Threads may share it.
 
     Attributes:
-        snapshot: None if nothing is known.
-        lasts: whether the snapshot was still the newest when it was last looked for, so that its lists are worth requesting
-            before that is known again.
-        files: manifest lists and manifests that were read.
+        lasts: the snapshot was still the newest when it was last looked for: its lists are worth requesting before that is known
+            again.
         listed: the tag that the snapshot's file had in a listing, and the snapshot, if it was read after that listing.
         unread: the same, if it was read beside that listing, so that another may have taken its place in between.
     """
@@ -51,11 +49,7 @@ class LastSeen:
             return cls()
 
     def look(self, timeline: Timeline) -> tuple[Timeline, Snapshot | None]:
-        """The newest snapshot, and a timeline that holds what was read before.
-
-        Raises:
-            TableCorrupt: as `Timeline.look`.
-        """
+        """The newest snapshot, and a timeline that holds what was read before. Raises TableCorrupt as `Timeline.look`."""
         seen, listed = self.snapshot, self.listed
         tag = listed[0] if listed is not None and listed[1] == ref_of(seen) else ""
         if seen is None or (timeline.is_near and not tag):
@@ -73,7 +67,7 @@ class LastSeen:
         return timeline.holding(self.files), found.snapshot
 
     def confirm(self, timeline: Timeline) -> None:
-        """Read the snapshot once more, if it was read beside its listing: then the next look need not read it."""
+        """Read a snapshot that was read beside its listing once more: then the next look need not read it."""
         shown = self.unread
         if shown is not None:
             with suppress(ObjectNotFound, LakelatchError):

@@ -43,12 +43,10 @@ class Standing:
 
 @dataclass(frozen=True, slots=True)
 class Fork:
-    """It is this writer's snapshot, but was not built on the history.
+    """It is this writer's snapshot, but was not built on the history. `code` says whether it is fenced or on another table.
 
-    Attributes:
-        code: the error class: fenced, or on another table.
-        survives: it is part of the history all the same, because another snapshot has taken the place of the one that it was
-            built on, below it. Every reader sees it, and its rows.
+    `survives`: it is part of the history all the same, because another snapshot has taken the place of its base. Every reader
+    sees it, and its rows.
     """
 
     reason: str
@@ -82,8 +80,6 @@ Landing: TypeAlias = Standing | Fork | Lost | Free | Untold
 
 
 class BaseIs(Enum):
-    """The state of the snapshot that another was built on."""
-
     THERE = "there"
     REPLACED = "replaced"
     BELOW_EARLIEST = "below EARLIEST"  # about to be expired, or created again under a name that expiry had freed
@@ -116,10 +112,8 @@ def did_it_land(timeline: Timeline, tried: ev.SnapshotPrepared) -> Landing:
 
 
 def read_name(timeline: Timeline, tried: ev.SnapshotPrepared, *, doubtful: bool) -> Held:
-    """What the name of a snapshot holds: this writer's snapshot, another one, or nothing (H2, H3).
-
-    Args:
-        doubtful: a send got no answer: it may have landed and expired before another snapshot took the name.
+    """What the name of a snapshot holds: this writer's snapshot, another one, or nothing (H2, H3). `doubtful`: a send got no
+    answer, so it may have landed and expired before another snapshot took the name.
     """
     ours = tried.snapshot
     key = timeline.paths.snapshot(ours.id)
@@ -140,7 +134,7 @@ def read_name(timeline: Timeline, tried: ev.SnapshotPrepared, *, doubtful: bool)
 
 
 def _out_of_reach(timeline: Timeline, found: Snapshot) -> str | None:
-    """The reason why the history is not seen to go through this very snapshot; None where it is."""
+    """Why the history is not seen to go through this very snapshot; None where it is."""
     ids = timeline.snapshot_ids()
     if found.id not in ids:
         return "the listing does not show it"
@@ -157,7 +151,6 @@ def _out_of_reach(timeline: Timeline, found: Snapshot) -> str | None:
 
 
 def _begin(timeline: Timeline, history: range) -> int:
-    """The first id of the history: EARLIEST, if it is among the ids."""
     earliest = timeline.hint("EARLIEST")
     return earliest if earliest is not None and earliest in history else history.start
 
@@ -166,11 +159,8 @@ def _begin(timeline: Timeline, history: range) -> int:
 
 
 def look_at_base(timeline: Timeline, base: SnapshotRef, *, earliest: bool) -> BaseIs:
-    """The state of a base.
-
-    Args:
-        earliest: read EARLIEST too, in parallel: an expiry raises it before it deletes anything. It counts only if the snapshot
-            that it names exists.
+    """The state of a base. `earliest`: read EARLIEST too, in parallel, because an expiry raises it before it deletes anything.
+    It counts only if the snapshot that it names exists.
     """
     if earliest:
         found, begin = timeline.both(lambda: timeline.find(base.id), lambda: timeline.hint("EARLIEST"))
@@ -187,17 +177,15 @@ def look_at_base(timeline: Timeline, base: SnapshotRef, *, earliest: bool) -> Ba
 
 
 def base_stands(timeline: Timeline, base: SnapshotRef | None) -> bool:
-    """Whether the base still exists, so that the name above it cannot be one that expiry freed (H6)."""
+    """Whether the base still exists, so that no expiry has freed the name above it (H6)."""
     if base is None:
         return timeline.latest() is None
     return look_at_base(timeline, base, earliest=True) is BaseIs.THERE
 
 
 def check_lineage(timeline: Timeline, tried: ev.SnapshotPrepared, *, aged: bool = True) -> Lineage:
-    """Check that a snapshot that holds its name is built on the base that was read (H6).
-
-    Args:
-        aged: the base was not seen just now, so an expiry may have removed it and another writer created it again.
+    """Check that a snapshot that holds its name is built on the base that was read (H6). `aged`: the base was not seen just now,
+    so an expiry may have removed it and another writer created it again.
     """
     ours, base = tried.snapshot, tried.base
     try:
@@ -229,25 +217,21 @@ def check_lineage(timeline: Timeline, tried: ev.SnapshotPrepared, *, aged: bool 
 
 
 def lineage_of(timeline: Timeline, snapshot: Snapshot, *, aged: bool = True) -> Lineage:
-    """Whether a snapshot that was found under its name is part of the history (see `check_lineage`)."""
     return check_lineage(timeline, _as_prepared(snapshot), aged=aged)
 
 
 def stands(timeline: Timeline, snapshot: Snapshot) -> bool:
-    """Whether a snapshot that was found under its name is proven to be part of the history."""
     return is_read(lineage_of(timeline, snapshot))
 
 
 def is_read(found: Landing) -> bool:
-    """Whether every reader sees a snapshot as part of the history."""
+    """Whether every reader sees the snapshot."""
     return isinstance(found, Standing) or (isinstance(found, Fork) and found.survives)
 
 
 def refuse_fork(timeline: Timeline, snapshot: Snapshot | None) -> None:
-    """Check that a snapshot is not a fork before its identities count: its name may have been freed since it was listed.
-
-    Raises:
-        StoreUnavailable: it is a fork; the next look finds the history.
+    """Raise StoreUnavailable for a fork before its identities count: its name may have been freed since it was listed. The next
+    look finds the history.
     """
     found = check_lineage(timeline, _as_prepared(snapshot)) if snapshot is not None else None
     if isinstance(found, Fork) and not found.survives:
@@ -268,12 +252,8 @@ def _another_table(timeline: Timeline) -> str | None:
 
 
 def _continued(timeline: Timeline, tried: ev.SnapshotPrepared, alone: bool) -> Lineage:
-    """This snapshot is the oldest of the history: either its base expired in order, or expiry ended exactly below its name.
-
-    The next snapshot decides: it was built on this one, or on the one that had the name before (decision 1).
-
-    Args:
-        alone: it is also the newest.
+    """This snapshot is the oldest of the history: its base expired in order, or expiry ended exactly below its name. The next
+    snapshot decides: it was built on this one, or on the one that had the name before (decision 1). `alone`: there is none.
     """
     ours = tried.snapshot
     following = timeline.find(ours.id + 1)
@@ -291,9 +271,8 @@ def _continued(timeline: Timeline, tried: ev.SnapshotPrepared, alone: bool) -> L
 
 
 def _left_over(timeline: Timeline, tried: ev.SnapshotPrepared, latest: int) -> bool:
-    """Whether a LATEST above the first snapshot of a table comes from a writer of another table, which was dropped here (H21).
-
-    Then EARLIEST names the first snapshot, no snapshot is where LATEST says, and another listing shows the first one alone, too.
+    """Whether a LATEST above a table's first snapshot comes from a writer of another table, which was dropped here (H21):
+    EARLIEST names the first snapshot, none is where LATEST says, and another listing shows the first one alone, too.
     """
     if tried.base is not None or timeline.hint("EARLIEST") != tried.snapshot.id:
         return False
@@ -302,7 +281,7 @@ def _left_over(timeline: Timeline, tried: ev.SnapshotPrepared, latest: int) -> b
 
 
 def _built_on(timeline: Timeline, following: Snapshot, tried: ev.SnapshotPrepared) -> Lineage:
-    """Whether the next snapshot was built on this one. Another engine's names no base, so its inherited manifests decide."""
+    """Another engine's snapshot names no base, so its inherited manifests decide."""
     ours, named = tried.snapshot, base_of(following)
     if named is not None:
         if named == ours:
@@ -319,7 +298,7 @@ def _built_on(timeline: Timeline, following: Snapshot, tried: ev.SnapshotPrepare
 
 
 def _at_free_name(timeline: Timeline, tried: ev.SnapshotPrepared) -> Landing:
-    """The snapshot never landed, or it was expired or rolled back since: the base, and then the history above, decide."""
+    """It never landed, or was expired or rolled back since: the base, and then the history above, decide."""
     ours, base = tried.snapshot, tried.base
     state = look_at_base(timeline, base, earliest=True) if base is not None else BaseIs.GONE
     if state is BaseIs.THERE:
@@ -341,7 +320,7 @@ def _at_free_name(timeline: Timeline, tried: ev.SnapshotPrepared) -> Landing:
 
 
 def _delta(timeline: Timeline, tried: ev.SnapshotPrepared) -> set[str]:
-    """The names of a snapshot's own manifests; empty where its list is gone."""
+    """A snapshot's own manifests; empty where its list is gone."""
     made = parse_snapshot(tried.text.encode(), timeline.paths.snapshot(tried.snapshot.id))
     try:
         return {line.file_name for line in timeline.delta_manifests(made)}
@@ -353,12 +332,11 @@ def _delta(timeline: Timeline, tried: ev.SnapshotPrepared) -> set[str]:
 
 
 def take_away(timeline: Timeline, tried: ev.SnapshotPrepared) -> str | None:
-    """Delete this writer's snapshot, which landed on another table, so that that table stays readable (H21, decision 17).
-
-    Only its own writer may do that. No other process deletes it, so the name cannot have passed to another writer meanwhile.
+    """Delete this writer's snapshot, which landed on another table, so that that table stays readable (H21, decision 17). Only
+    its own writer may do that, so the name cannot have passed to another writer meanwhile.
 
     Returns:
-        None if it existed and nothing of it is left; otherwise the reason why its rows may still be somewhere.
+        None if it existed and nothing of it is left; otherwise why its rows may still be somewhere.
     """
     ours = tried.snapshot
     key = timeline.paths.snapshot(ours.id)
@@ -378,7 +356,7 @@ def take_away(timeline: Timeline, tried: ev.SnapshotPrepared) -> str | None:
 
 
 def _moving(timeline: Timeline, tried: ev.SnapshotPrepared) -> bool:
-    """Whether a table is being deleted or moved: it has no schema any more, but other files besides this snapshot."""
+    """Whether a table is being deleted or moved: it has no schema any more, but other files than this snapshot."""
     if timeline.schema_ids():
         return False
     expected = {timeline.paths.snapshot(tried.snapshot.id)}

@@ -1,6 +1,6 @@
 """What a snapshot says of the attempts that its commit lost, and of snapshots whose names another writer took.
 
-Owns: the properties with the lists of them, and reading them. Must not know: how an attempt is made.
+Owns: the properties that list them. Must not know: how an attempt is made.
 """
 
 from __future__ import annotations
@@ -19,36 +19,25 @@ ATTEMPTS_PROPERTY = "lakelatch.attempts"
 
 REPLACED_PROPERTY = "lakelatch.replaced"
 """JSON list, one object per snapshot that this commit's process knew, and that another writer has renamed over or rolled back
-since: its id, identity and commit user, and the identity of the snapshot that has its name now."""
+since: its id, identity and commit user, and the identity of the snapshot that has its name now.
+"""
 
 
 def replaced_property(found: Sequence[tuple[Snapshot, Snapshot]]) -> dict[str, str]:
-    """The property for snapshots and those that took their names; none where there are none."""
     told = [{"id": s.id, "identity": s.identity, "user": s.commit_user, "by": by.identity} for s, by in found]
     return {REPLACED_PROPERTY: json.dumps(told, separators=(",", ":"), ensure_ascii=False)} if told else {}
 
 
 def replaced_before(snapshot: Snapshot) -> list[dict[str, Any]]:
-    """The snapshots that were replaced below a snapshot, as its commit found out.
-
-    Returns:
-        `id`, `identity` and `user` of each, and `by`, the identity of the one that has its name.
-
-    Raises:
-        TableCorrupt: the record is garbled; names the property.
+    """The snapshots that were replaced below a snapshot, as its commit found out: `id`, `identity` and `user` of each, and `by`,
+    the identity of the one that has its name. Raises TableCorrupt, naming the property, where the record is garbled.
     """
     return _listed(snapshot, REPLACED_PROPERTY, ("id", "identity", "user", "by"))
 
 
 def lost_attempts(snapshot: Snapshot) -> list[dict[str, Any]]:
-    """The lost attempts of a commit, as recorded in its own snapshot.
-
-    Returns:
-        For each attempt: the snapshot id that it wanted (`id`), the identity of the snapshot that won (`to`) and that
-        snapshot's commit user (`by`).
-
-    Raises:
-        TableCorrupt: the record is garbled; names the property.
+    """The lost attempts of a commit, as its own snapshot records them: the snapshot id that each wanted (`id`), the identity of
+    the snapshot that won (`to`) and that one's commit user (`by`). Raises TableCorrupt as `replaced_before`.
     """
     return _listed(snapshot, ATTEMPTS_PROPERTY, ("id", "to", "by"))
 

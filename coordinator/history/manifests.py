@@ -1,8 +1,8 @@
 """Reads what snapshots hold: their manifest lists, manifests and index manifests.
 
 Owns: `Manifests`. Must not know: which snapshot is the newest. Source: format/snapshot §3, format/manifests.
-Invariants: a missing file is reported by its name and by the file that names it. What is damaged is not kept in memory, as it may
-be restored under its name.
+Invariants: a missing file is reported by its name and by the file that names it. What is damaged is not kept in memory, as it
+may be restored under its name.
 """
 
 from __future__ import annotations
@@ -33,17 +33,14 @@ SMALL_READS = 32
 COLUMNS_FROM = 2048
 """From this many entries on, decoding by columns is faster than one by one."""
 DECODED_TOGETHER = 50_000
-"""About how many entries become columns together: enough for NumPy, and few enough that what is computed of them stays small."""
+"""About how many entries become columns together: enough for NumPy, and few enough to compute on in little memory."""
 MOST_DECODERS = 4
-"""How many groups are decoded at the same time, one for each core: NumPy works on arrays without Python's lock."""
+"""How many groups are decoded at once, one for each core: NumPy works on arrays without Python's lock."""
 
 
 class Manifests(Schemas):
-    """The manifests of one branch of one table. Thread-safe.
-
-    Args:
-        first_schema, schemas: see `Schemas`.
-        held: metadata files that were read before; those that are read are kept there too.
+    """The manifests of one branch of one table. Thread-safe. `held` are metadata files that were read before; those that are
+    read are kept there too.
     """
 
     def __init__(
@@ -59,7 +56,7 @@ class Manifests(Schemas):
         self._held = held
 
     def manifests(self, snapshot: Snapshot) -> tuple[ManifestFile, ...]:
-        """All manifests of a snapshot's state: those of the base list, then those of the delta list."""
+        """All manifests of a snapshot's state: the base list's, then the delta list's."""
         names = (snapshot.base_manifest_list, snapshot.delta_manifest_list)
         base, delta = self.parallel(lambda name: self.manifest_list(name, self.file_of(snapshot)), names)
         return (*base, *delta)
@@ -68,22 +65,21 @@ class Manifests(Schemas):
         return self.manifest_list(snapshot.delta_manifest_list, self.file_of(snapshot))
 
     def file_of(self, snapshot: Snapshot) -> str:
-        """The file that holds a snapshot: its own, or that of the tag that it was read from."""
+        """The snapshot's own file, or that of the tag that it was read from."""
         return snapshot.read_from or self.paths.snapshot(snapshot.id)
 
     def manifest_list(self, name: str, needed_by: str = "") -> tuple[ManifestFile, ...]:
-        """The manifests of a list. `needed_by` is the file that names the list, for the error."""
+        """`needed_by` is the file that names the list, for the error."""
         from ...core.metadata.manifest import decode_manifest_list
 
         return tuple(self._decoded(decode_manifest_list, name, needed_by))
 
     def entries(self, manifests: Iterable[ManifestFile]) -> list[ManifestEntry]:
-        """The entries of manifests, in order."""
         parts = self.entry_parts(manifests)
         return [e for part in parts for e in (part if isinstance(part, list) else part.entries())]
 
     def entry_parts(self, manifests: Iterable[ManifestFile]) -> list[EntryColumns | list[ManifestEntry]]:
-        """The entries of manifests, in order; large manifests as columns, so that only the wanted entries are made."""
+        """The entries in order; large manifests as columns, so that only the wanted entries are made."""
         from pyarrow import cpu_count
 
         from ...core.metadata.manifest import decode_manifests
@@ -114,7 +110,6 @@ class Manifests(Schemas):
         return manifest.listed_in and self.paths.manifest(manifest.listed_in)
 
     def index_entries(self, snapshot: Snapshot) -> list[IndexEntry]:
-        """The live index files of a snapshot."""
         from ...core.metadata.manifest import decode_index_manifest
 
         if snapshot.index_manifest is None:
@@ -122,7 +117,7 @@ class Manifests(Schemas):
         return self._decoded(decode_index_manifest, snapshot.index_manifest, self.file_of(snapshot))
 
     def read_ahead(self, snapshot: Snapshot, held: KeptFiles) -> None:
-        """Keep the manifest lists of a snapshot that may be outdated; those that cannot be read are left out."""
+        """Keep the manifest lists of a snapshot that may be outdated; unreadable ones are left out."""
 
         def read(name: str) -> None:
             with suppress(ObjectNotFound, LakelatchError):
@@ -158,7 +153,6 @@ class Manifests(Schemas):
 
 
 def _groups(manifests: Sequence[tuple[ManifestFile, bytes]]) -> list[list[tuple[ManifestFile, bytes]]]:
-    """Manifests in groups of about `DECODED_TOGETHER` entries, in order."""
     groups: list[list[tuple[ManifestFile, bytes]]] = []
     entries = DECODED_TOGETHER
     for manifest, data in manifests:

@@ -1,6 +1,6 @@
 """Reads of one branch of a table, several at the same time.
 
-Owns: `ParallelReads`, on which every reader of a branch stands. Must not know: what is read.
+Owns: `ParallelReads`. Must not know: what is read.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ R = TypeVar("R")
 
 
 class ParallelReads:
-    """The files of one branch of one table, and a way to read several of them at once. Thread-safe."""
+    """The files of one branch of one table. Thread-safe."""
 
     def __init__(
         self, store: Store, paths: TablePaths, executor: Callable[[int, str], Executor] = MACHINE.executor
@@ -40,7 +40,6 @@ class ParallelReads:
         return self.store.capabilities.near
 
     def both(self, first: Callable[[], T], second: Callable[[], R]) -> tuple[T, R]:
-        """The results of two calls that run at the same time."""
         if self.is_near:
             return first(), second()
         with self._executor(2, "lakelatch-read") as pool:
@@ -48,7 +47,6 @@ class ParallelReads:
             return one.result(), other.result()
 
     def parallel(self, read: Callable[[T], R], items: Iterable[T], at_once: int = READ_THREADS) -> list[R]:
-        """Call `read` with each item, several at a time; results in order."""
         todo = list(items)
         if len(todo) < 2 or (self.is_near and len(todo) <= READ_THREADS):
             return [read(item) for item in todo]

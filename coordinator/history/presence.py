@@ -1,7 +1,6 @@
-"""Checks which of some files exist.
+"""Checks which of some files exist, with few requests: many are listed by folder, few are looked at one by one.
 
-Owns: asking the store with few requests. Must not know: what the files are for.
-Invariant: many files are listed by folder; few files are looked at one by one.
+Must not know: what the files are for.
 """
 
 from __future__ import annotations
@@ -12,7 +11,6 @@ from ...backends.store import ObjectNotFound
 from .timeline import Timeline
 
 FEW_FILES = 16
-"""Up to this many files are looked at one by one; more are listed."""
 MANY_FOLDERS = 64
 
 

@@ -2,8 +2,8 @@
 
 Owns: `the_history`, the one rule for cold readers, VERIFY, resolution and the look-up of identities; `Gap`. Must not know:
 stores, its callers. Source: decision 16; H6, H7, H25.
-Invariants: a single run is the history, without further requests. A hint counts only if the snapshot that it names exists.
-Where the evidence does not decide, the answer is a `Gap`, never a guess.
+Invariants: a single run is the history, without further requests. A hint counts only if the snapshot that it names exists. Where
+the evidence does not decide, the answer is a `Gap`, never a guess.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """The ids have a gap, and the evidence does not show which run is the history. `reason` names the runs and the hints."""
+    """The evidence does not show which run is the history. `reason` names the runs and the hints."""
 
     reason: str
 
@@ -25,7 +25,7 @@ class Evidence:
 
     Attributes:
         earliest, latest: the hints; None where one is missing or garbage.
-        lists_gone: whether the manifest lists of a snapshot are gone. An expiry deletes them before the snapshot's own file.
+        lists_gone: whether a snapshot's manifest lists are gone. An expiry deletes them before the snapshot's own file.
         foreign: whether a snapshot was written by another engine, and so names no base.
         inherits: whether the first snapshot still names a manifest that the second one added, and so descends from it.
     """
@@ -38,11 +38,7 @@ class Evidence:
 
 
 def the_history(runs: Sequence[range], evidence: Callable[[], Evidence]) -> range | Gap:
-    """The run that is the history.
-
-    Args:
-        runs: contiguous runs of the existing ids, ascending, at least one.
-        evidence: called only if there is more than one run.
+    """The run that is the history, of at least one, ascending. `evidence` is called only if there are several.
 
     >>> the_history([range(1, 4)], lambda: 1 / 0)
     range(1, 4)
@@ -72,8 +68,7 @@ def _rolled_back(begins: range, above: Sequence[range], told: range | None, seen
 
     Otherwise EARLIEST may be outdated, and its name may be that of a fork on snapshots that an expiry is deleting. A rollback
     writes LATEST; if that was overwritten since, the runs above must at least descend from the one below. If another engine
-    wrote the run above, and LATEST names it, then the readers of that engine see it, and there is no way to decide who is
-    right.
+    wrote the run above, and LATEST names it, its readers see it, and who is right cannot be decided.
     """
     if told == begins:
         return True

@@ -24,7 +24,6 @@ class Schemas(ParallelReads):
     Args:
         first_schema: the bytes of schema 0 when the table was opened, which distinguish this table from one made later at the
             same location (H21). None accepts any table.
-        schemas: those that are known, by id.
     """
 
     def __init__(
@@ -40,15 +39,11 @@ class Schemas(ParallelReads):
         self._schemas: dict[int, TableSchema] = {} if schemas is None else schemas
 
     def schema_ids(self) -> list[int]:
-        """The ids of all schema files, ascending. Where none is listed, schema 0 is looked for by its name: a listing may lag."""
+        """Ascending. Where none is listed, schema 0 is looked for by its name: a listing may lag."""
         return self.ids_in(self.paths.schema_dir, "schema") or ([0] if self._schema_bytes(0) is not None else [])
 
     def schema(self, schema_id: int, needed_by: str = "") -> TableSchema:
-        """Read schema `schema_id`. Raises TableCorrupt where its file is missing or damaged.
-
-        Args:
-            needed_by: the file that names it, for the error.
-        """
+        """Read a schema. Raises TableCorrupt where its file is missing or damaged; `needed_by` is the file that names it."""
         if schema_id not in self._schemas:
             data, key = self._schema_bytes(schema_id), self.paths.schema(schema_id)
             if data is None:
@@ -67,11 +62,8 @@ class Schemas(ParallelReads):
             raise
 
     def opened(self) -> tuple[TableSchema, bytes | None]:
-        """The newest schema, and the bytes of schema 0, which identify the table; None where they were lost.
-
-        Raises:
-            TableNotFound: there is no schema.
-            TableCorrupt: it was lost, or is damaged.
+        """The newest schema, and the bytes of schema 0, which identify the table; None where they were lost. Raises
+        TableNotFound where there is no schema, TableCorrupt where it was lost or is damaged.
         """
         newest = self._newest_schema_id()
         first, *rest = self.parallel(self._schema_bytes, (0,) if newest == 0 else (0, newest))
@@ -85,10 +77,8 @@ class Schemas(ParallelReads):
         return self._schemas[newest], first
 
     def newest_schema(self, known: TableSchema) -> TableSchema:
-        """The newest schema, found by one listing; `known` itself where there is none that is newer.
-
-        Raises:
-            TableNotFound: the known schema is gone, because the table was dropped or made again since it was opened.
+        """The newest schema, found by one listing; `known` itself where none is newer. Raises TableNotFound where the known one
+        is gone, because the table was dropped or made again since it was opened.
         """
         ids = self.schema_ids()
         if known.id not in ids:
@@ -97,7 +87,7 @@ class Schemas(ParallelReads):
         return known if newest == known.id else self.schema(newest)
 
     def newest_schema_id(self, known: int) -> int:
-        """The id of the newest schema, found by name from a known one, so that a listing that lags behind hides none."""
+        """Found by name from a known one, so that a listing that lags behind hides none."""
         while self._schema_bytes(known + 1) is not None:
             known += 1
         return known
@@ -123,11 +113,7 @@ class Schemas(ParallelReads):
             return None
 
     def check_table(self) -> None:
-        """Check that the table here is still the one that was opened (H21).
-
-        Raises:
-            TableNotFound: it was dropped or renamed, or dropped and made again.
-        """
+        """Raise TableNotFound if the table was dropped or renamed, or dropped and made again, since it was opened (H21)."""
         if self.first_schema is None:
             return
         again = "open the table again"
@@ -142,11 +128,7 @@ class Schemas(ParallelReads):
             raise TableNotFound(f"{made_again}: {again}", next_step="")
 
     def check_stands(self) -> None:
-        """After a file was found missing: is the whole table gone, or on its way out?
-
-        Raises:
-            TableNotFound: it was dropped or renamed, or is being dropped.
-        """
+        """After a file was found missing: raise TableNotFound if the table was dropped or renamed, or is being dropped."""
         self.check_table()
         held = self._schema_bytes(0)
         if held is not None and is_dropped(held):
@@ -155,10 +137,8 @@ class Schemas(ParallelReads):
             raise TableNotFound(f"the table at {self.store.url} was dropped or renamed since it was opened")
 
     def take_back_schema(self, schema_id: int) -> None:
-        """Delete a schema file that was written again after the table had been dropped (H21); not one of a table that stands.
-
-        Raises:
-            TableNotFound: the table was dropped, and the file deleted.
+        """Delete a schema file that was written again after the table had been dropped, and raise TableNotFound (H21); do
+        nothing to a table that stands.
         """
         try:
             self.check_table()

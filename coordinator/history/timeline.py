@@ -39,12 +39,10 @@ class Latest:
     """The end of a table's history.
 
     Attributes:
-        snapshot: None for a table without one.
-        unhinted: the oldest id of the history (1 for a table without a snapshot), where the hint EARLIEST is missing and should
-            be written; None where it exists.
+        unhinted: the oldest id of the history (1 for a table without a snapshot), where the hint EARLIEST is missing.
         instead: what holds the name of the snapshot that was seen before, if it is another one by now.
         listed: the tag of the snapshot's file in the listing; empty if it is not known.
-        read_later: whether the snapshot was read after it had been listed, so that a listing with the same tag proves it.
+        read_later: the snapshot was read after it had been listed, so that a listing with the same tag proves it.
     """
 
     snapshot: Snapshot | None
@@ -55,24 +53,19 @@ class Latest:
 
 
 _LOOKED_FOR = 100
-"""So many missing snapshots are looked for by their names."""
+"""So many missing snapshots are looked for by name."""
 
 
 class Timeline(Manifests):
-    """Reads one branch of one table. Thread-safe; caches only immutable files (snapshots by identity, H18).
-
-    Args:
-        first_schema, schemas, held: see `Schemas` and `Manifests`.
-    """
+    """Reads one branch of one table. Thread-safe; caches only immutable files (snapshots by identity, H18)."""
 
     # ----------------------------------------------------------------------------------------------------- snapshots
 
     def snapshot_ids(self) -> list[int]:
-        """The ids of all snapshot files, ascending."""
         return self._ids_among(self._snapshot_tags())
 
     def checked_snapshot_ids(self) -> list[int]:
-        """The same, for whom a gap is damage: what came while a listing went from page to page is looked for by its name."""
+        """For whom a gap is damage: what came while a listing went from page to page is looked for by its name."""
         ids = self.snapshot_ids()
         runs = contiguous_runs(ids)
         gaps = (n for before, after in itertools.pairwise(runs) for n in range(before.stop, after.start))
@@ -85,7 +78,6 @@ class Timeline(Manifests):
         return sorted({*ids, *found})
 
     def has_snapshot(self, snapshot_id: int) -> bool:
-        """Whether there is a file of that name."""
         try:
             self.store.head(self.paths.snapshot(snapshot_id))
         except ObjectNotFound:
@@ -93,7 +85,7 @@ class Timeline(Manifests):
         return True
 
     def changelog_ids(self) -> list[int]:
-        """The ids of expired snapshots whose changes are still there, ascending."""
+        """Of expired snapshots whose changes are still there, ascending."""
         return self.ids_in(self.paths.changelog_dir, "changelog")
 
     def changelog(self, snapshot_id: int) -> Snapshot:
@@ -102,7 +94,6 @@ class Timeline(Manifests):
         return parse_snapshot(self.store.get(key), key)
 
     def changelog_manifests(self, snapshot: Snapshot) -> tuple[ManifestFile, ...]:
-        """The manifests of a snapshot's changelog; none if it has no changelog."""
         name = snapshot.changelog_manifest_list
         return () if name is None else self.manifest_list(name, self.file_of(snapshot))
 
@@ -115,12 +106,11 @@ class Timeline(Manifests):
         return sorted(i for name in names if (i := version_of(name, "snapshot")) is not None)
 
     def snapshot_id_of(self, key: str) -> int | None:
-        """The id of a snapshot file of this branch; None for any other key."""
         folder = self.paths.snapshot_dir
         return version_of(key[len(folder) :], "snapshot") if key.startswith(folder) else None
 
     def snapshot(self, snapshot_id: int) -> Snapshot:
-        """Read snapshot `snapshot_id`. Raises ObjectNotFound where the file does not exist, TableCorrupt where it is damaged."""
+        """Raises ObjectNotFound where the file does not exist, TableCorrupt where it is damaged."""
         key = self.paths.snapshot(snapshot_id)
         found = parse_snapshot(self.store.get(key), key)
         if found.id != snapshot_id:
@@ -128,14 +118,13 @@ class Timeline(Manifests):
         return found
 
     def find(self, snapshot_id: int) -> Snapshot | None:
-        """Read snapshot `snapshot_id`, or return None."""
         try:
             return self.snapshot(snapshot_id)
         except ObjectNotFound:
             return None
 
     def latest(self, seen: Snapshot | None = None, beyond: int = 2) -> Snapshot | None:
-        """The last snapshot of the table's history, None for a table without one (see `look`)."""
+        """The last snapshot of the history, None for a table without one (see `look`)."""
         return self.look(seen, beyond=beyond).snapshot
 
     def look(
@@ -146,8 +135,8 @@ class Timeline(Manifests):
         Args:
             seen: a snapshot that was part of the history. The following ids are requested in parallel with the listing, so that
                 a writer that is a little behind needs one round trip. A listing without it is stale, and continued from it.
-            just_read: `seen` was read a moment ago and is known to be this table's. Otherwise it is read again, because the
-                name, or the whole table, may have been replaced.
+            just_read: `seen` was read a moment ago and is this table's. Otherwise it is read again, as the name, or the whole
+                table, may have been replaced.
             beyond: how many of the ids that follow `seen` are requested.
             listed: the tag that `seen` had in an earlier listing, before it was read. With the same tag it is not read again.
 
@@ -186,7 +175,7 @@ class Timeline(Manifests):
         )
 
     def _top_snapshot(self, top: int) -> Snapshot | None:
-        """The newest snapshot of a listing; if it was rolled back since, list again."""
+        """If the newest snapshot of a listing was rolled back since, list again."""
         for _ in range(3):
             found = self.find(top) if top else None
             if found is not None or top == 0:
@@ -196,10 +185,7 @@ class Timeline(Manifests):
         raise TableCorrupt(f"{self.paths.snapshot(top)} is listed but cannot be read")
 
     def history(self, ids: Sequence[int]) -> range | Gap:
-        """The ids of the history among the listed ones; where they have a gap, `rule` decides (H6, H25).
-
-        Args:
-            ids: ascending, at least one.
+        """The ids of the history among the listed ones (ascending, not empty); where these have a gap, `rule` decides (H6, H25).
         """
 
         def evidence() -> Evidence:
@@ -209,11 +195,10 @@ class Timeline(Manifests):
         return the_history(contiguous_runs(ids), evidence)
 
     def history_ids(self) -> list[int]:
-        """The ids of the history, ascending, without what a refused deletion has left below; all ids where it is not decided."""
+        """The ids of the history, without what a refused deletion has left below; all ids where it is not decided."""
         return self.history_of(self.snapshot_ids())
 
     def history_of(self, ids: list[int]) -> list[int]:
-        """Those of all ids that are the history's."""
         history = self.history(ids) if ids else range(0)
         return ids if isinstance(history, Gap) else [number for number in ids if number in history]
 
@@ -230,7 +215,7 @@ class Timeline(Manifests):
         return history
 
     def _lists_gone(self, snapshot_id: int) -> bool:
-        """Whether an expiry has already deleted the lists of a snapshot; it deletes the snapshot's own file last."""
+        """An expiry deletes a snapshot's lists before its own file."""
         found = self.find(snapshot_id)
         if found is None:
             return True
@@ -255,7 +240,6 @@ class Timeline(Manifests):
         return not {m.file_name for m in added}.isdisjoint(m.file_name for m in held)
 
     def _walk_on(self, found: Snapshot) -> Snapshot:
-        """The end of the run above a snapshot that the listing did not show yet."""
         while True:
             further = self.find(found.id + 1)
             if further is None:
@@ -282,17 +266,16 @@ class Timeline(Manifests):
         return parse_snapshot(self.store.get(key), key)
 
     def tag_files(self) -> dict[str, ObjectInfo]:
-        """The files of the branch's tags as listed, by the names of the tags; nothing is read."""
+        """The branch's tags as listed, by name; nothing is read."""
         listed = ((self.paths.tag_of(info.key), info) for info in self.store.list(self.paths.tag_dir))
         return {name: info for name, info in listed if name is not None}
 
     def holding(self, held: KeptFiles) -> Timeline:
-        """This timeline, which reads no metadata file again that is held."""
         return Timeline(self.store, self.paths, self._executor, self.first_schema, self._schemas, held)
 
 
 def base_of(snapshot: Snapshot) -> SnapshotRef | None:
-    """The base that a snapshot records; None where it records none, or another writer made it."""
+    """The base that a snapshot records; None where another writer made it, or there was none."""
     written, _, identity = snapshot.own_properties.get(BASE_PROPERTY, "").partition(":")
     number = number_in(written)
     return SnapshotRef(number, identity) if number else None

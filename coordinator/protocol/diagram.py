@@ -1,7 +1,7 @@
 """Draws the commit machine from its transition table.
 
 Owns: the Mermaid text in docs/commit-machine.md. Must not know: anything but the table.
-Invariant: the page equals this module's output; a test compares the two.
+Invariant: the page equals this module's output; a test compares them.
 """
 
 from __future__ import annotations
@@ -26,7 +26,6 @@ def mermaid() -> str:
 
 
 def page() -> str:
-    """The whole page docs/commit-machine.md."""
     rows = [
         f"| {phase.value} | {event.__name__} | {', '.join(p.value for p in transition.leads_to)} |"
         for (phase, event), transition in TRANSITIONS.items()

@@ -1,9 +1,9 @@
 """Tracks the metadata files that one commit wrote, and which of them a snapshot that may have landed needs.
 
-Owns: `Ledger`, the only record of a commit's own metadata files, and the only rule for deleting them. Must not know: stores,
-phases, why a commit ended. Hazards: H5, H20.
-Invariant: the files to discard are all written files minus all named files, computed once, when the commit has ended. Nothing
-is discarded while a send or an upload may still land.
+Owns: `Ledger`, the only record of these files, and the only rule for deleting them. Must not know: stores, phases, why a commit
+ended. Hazards: H5, H20.
+Invariant: what is discarded is all written files minus all named ones, computed once, when the commit has ended. Nothing is
+discarded while a send or an upload may still land.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ class Ledger:
     """The metadata files of one commit, over all of its attempts.
 
     Attributes:
-        written: the names of all files that were written, or were about to be.
-        named: those that the last snapshot which was built references; None where they were not recorded.
+        written: all files that were written, or were about to be.
+        named: those that the last snapshot references; None where they were not recorded.
         unsettled: a send or an upload got no answer and may still land, so nothing can be discarded any more.
     """
 
@@ -29,30 +29,23 @@ class Ledger:
     unsettled: bool = False
 
     def with_files(self, names: Iterable[str]) -> Ledger:
-        """The ledger after these files were written; writing a file again does not add another."""
         return replace(self, written=tuple(dict.fromkeys((*self.written, *names))))
 
     def with_snapshot(self, names: tuple[str, ...] | None) -> Ledger:
-        """The ledger before sending a snapshot that references these files.
-
-        Raises:
-            ProtocolViolation: the snapshot references a file of this commit that was never written.
-        """
+        """Before sending a snapshot that references these files. Raises ProtocolViolation if one was never written."""
         unknown = min(set(names or ()).difference(self.written), default=None)
         if unknown is not None:
             raise ProtocolViolation(f"the snapshot references {unknown}, which this commit did not write")
         return replace(self, named=names)
 
     def with_doubt(self) -> Ledger:
-        """The ledger after a request that may still take effect without an answer."""
         return replace(self, unsettled=True)
 
     def discardable(self, *, landed: bool) -> tuple[str, ...]:
         """The files that are no longer needed after the commit has ended.
 
         Args:
-            landed: whether the snapshot of the current attempt landed. If not, every send of the commit provably failed, or
-                none was made.
+            landed: whether the current attempt's snapshot landed. If not, no send was made, or every one provably failed.
 
         >>> ledger = Ledger().with_files(["list-1", "delta"]).with_files(["list-2"]).with_snapshot(("list-2", "delta"))
         >>> ledger.discardable(landed=True), ledger.discardable(landed=False)
@@ -71,11 +64,7 @@ EMPTY = Ledger()
 
 
 def check_discard(names: Iterable[str], needed: Iterable[str]) -> None:
-    """Last check before files are deleted: a published snapshot must not need any of them (H20).
-
-    Raises:
-        ProtocolViolation: the snapshot needs one of the files; names it. Nothing may be deleted then.
-    """
+    """Last check before files are deleted (H20). Raises ProtocolViolation if a published snapshot needs one of them."""
     lost = min(set(names).intersection(needed), default=None)
     if lost is not None:
         raise ProtocolViolation(f"{lost} was about to be deleted, but the published snapshot needs it")

@@ -1,21 +1,19 @@
-"""The commit path as a state machine. Prose first, then the table, then the handlers.
+"""The commit path as a state machine. Prose first, then the handlers, then the table.
 
 A commit begins in COLLECT: the latest snapshot is resolved, the commit's identity is looked up in its history, and the changes
 are settled on it and checked for conflicts. COMPACT_MANIFESTS merges older manifests where that is due. Then the base list, the
-delta list and the data files that travel with the commit are uploaded *together*. BASE_LIST and DELTA_LIST are left in that
-order as the acknowledgements arrive. PUBLISH begins when all of them have arrived: the snapshot is built, and its bytes are
-recorded as an event, so that any process that finds the journal can send them. Then follows one atomic create of
-`snapshot-<base + 1>`.
+delta list and the data files that travel with the commit are uploaded *together*; BASE_LIST and DELTA_LIST are left in that
+order. PUBLISH begins when all have arrived: the snapshot is built, and its bytes are recorded as an event, so that any process
+that finds the journal can send them. Then follows one atomic create of `snapshot-<base + 1>`.
 
 A process that finishes another writer's commit first writes `TakenOver` into its journal. A writer that meets this entry before
-its own next step makes no further attempt and reports *not committed*. If it would have to give up bytes that the journal holds
-and it never sent, it reports *undecided*, because another process may be sending them.
+its own next step makes no further attempt and reports *not committed*; or *undecided*, if the journal holds bytes that it never
+sent, because another process may be sending them.
 
 An answer "created" from the store is believed. After any other answer, the name is read back first (H2, H3, H4). If it holds
 this commit's bytes, the commit landed. If it holds another snapshot, the race is provably lost. If it holds nothing, the same
 bytes are sent again to the same name (H9). If there is no answer after a few looks, the commit ends as *undecided*, never as
-*failed*. A lost race goes through RETRY back to COLLECT: everything that depends on the base is computed again, the rest is
-kept.
+*failed*. A lost race goes through RETRY back to COLLECT: what depends on the base is computed again, the rest is kept.
 
 An append that has lost a race asks others to carry it (decision 71), and so does one that knows of others before it tries by
 itself: its data files and manifests are then uploaded in REGISTER. There its intent is recorded as an event and then written.
@@ -23,11 +21,11 @@ From then on any of the next two snapshots may hold it. In GATHER it looks at th
 goes on to COLLECT and publishes a snapshot with all of them. The others are in RIDE: they look for the next snapshot, and lead
 themselves if none comes. Whatever they do, they first look for themselves in the latest snapshot. A commit whose intent is open
 is never reported as *not committed*. Only when both snapshots are published without it, it may register again, or give up. A
-process that finishes the commit of a rider whose writer is gone begins with its open intent. It publishes the next snapshot
-with the rider's manifests, or loses it, until the intent is closed, and registers nothing.
+process that finishes the commit of a rider whose writer is gone begins with its open intent: it publishes the next snapshot with
+the rider's manifests, or loses it, until the intent is closed, and registers nothing.
 
-A snapshot that landed is not committed yet: on every path to "committed", VERIFY checks that it stands on the base that was
-read (H6). HINT runs after the caller has its answer, and its failure changes nothing (H7, H17).
+A snapshot that landed is not committed yet: on every path to "committed", VERIFY checks that it stands on the base that was read
+(H6). HINT runs after the caller has its answer, and its failure changes nothing (H7, H17).
 
 Owns: phases, state, `step`. Must not know: stores, clocks, threads, randomness.
 Invariants: `step` is pure. A (phase, event) pair that is not in the table raises `ProtocolViolation` and changes nothing. Names
@@ -75,13 +73,13 @@ class Phase(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Repeats:
-    """Counts the steps that may be repeated; each of them has a limit (H24).
+    """Counts the steps that may be repeated; each has a limit (H24).
 
     Attributes:
-        attempt: 1 for the first; limited by the retry policy.
+        attempt: from 1; limited by the retry policy.
         agings: bases that expired before anything was sent on them, at most `AGINGS`.
-        sends: sends of the current attempt's snapshot, at most `SENDS`.
-        looks: looks of the current read-back or lineage check, at most `LOOKS`.
+        sends: of the current attempt's snapshot, at most `SENDS`.
+        looks: of the current read-back or lineage check, at most `LOOKS`.
     """
 
     attempt: int = 1
@@ -100,9 +98,7 @@ class CommitState:
     Attributes:
         base, ours: the snapshot that the current attempt builds on, and the one that it makes.
         missing: the uploads that PUBLISH still waits for: "data", "base list", "delta list"; in REGISTER "data", "manifests".
-        ledger: every metadata file that the commit wrote, and which of them its snapshot references.
         lost_to: the winners of the races that this commit lost, and the snapshots that came while it waited.
-        ride: its intents, and the snapshot that it rides in.
     """
 
     phase: Phase = Phase.COLLECT
@@ -118,12 +114,10 @@ class CommitState:
 
     @property
     def attempt(self) -> int:
-        """The number of the current attempt, from 1."""
         return self.repeats.attempt
 
     @property
     def sends(self) -> int:
-        """The number of sends of the current attempt's snapshot."""
         return self.repeats.sends
 
 
@@ -131,10 +125,7 @@ Step: TypeAlias = tuple[CommitState, tuple[Effect, ...]]
 
 
 def step(state: CommitState, event: Event) -> Step:
-    """The next state, and the effects to carry out.
-
-    Raises:
-        ProtocolViolation: the phase does not accept the event.
+    """The next state, and the effects to carry out. Raises ProtocolViolation if the phase does not accept the event.
 
     >>> state, effects = step(CommitState(), ev.CommitRequested("me", None, "APPEND", False))
     >>> state.phase.value, [type(e).__name__ for e in effects]
@@ -150,7 +141,6 @@ def step(state: CommitState, event: Event) -> Step:
 
 
 def state_after(events: list[Event]) -> CommitState:
-    """The state after these events, as in the replay of a journal."""
     state = CommitState()
     for event in events:
         state, _ = step(state, event)
@@ -167,9 +157,8 @@ def _requested(state: CommitState, event: ev.CommitRequested) -> Step:
 
 
 def _rider_taken_over(state: CommitState, event: ev.RiderTakenOver) -> Step:
-    """Its writer's manifests are not in the ledger, so nothing of the writer's is deleted here.
-
-    Until this process has read the latest snapshot, the commit is at best in the first one after the base of its intent.
+    """The writer's manifests are not in the ledger, so none of them is deleted here. Until the latest snapshot is read, the
+    commit is at best in the first one after its intent's base.
     """
     if state.request is not None:
         raise ProtocolViolation("a commit is requested once")
@@ -217,14 +206,12 @@ def _resolved(state: CommitState, event: ev.LatestResolved) -> Step:
 
 
 def late(user: str, identifier: int, last: int | None) -> str:
-    """Why an identifier of a user whose identifiers come in order is refused."""
     return f"identifier {identifier} of '{user}' is not above {last}, its last one"
 
 
 def _is_late(request: ev.CommitRequested, event: ev.LatestResolved) -> bool:
-    """Whether a larger identifier of the user has landed.
-
-    Such a commit asks nobody to carry it: earlier versions remember the last identifier that they carry as the largest one.
+    """Whether a larger identifier of the user has landed. Such a commit asks nobody to carry it: earlier versions remember the
+    last identifier that they carry as the largest one.
     """
     last = event.last_identifier
     return last is not None and request.identifier is not None and request.identifier < last
@@ -249,7 +236,7 @@ def _overtaken(state: CommitState, event: ev.ConflictFound) -> Step:
 
 
 def _offer(state: CommitState) -> Step:
-    """Make durable what an intent names: others can then carry this commit, before it has tried to publish anything itself."""
+    """Make durable what an intent names, so that others can carry this commit before it has tried to publish anything itself."""
     missing, effects = {"manifests"}, [cast(Effect, do.WriteManifests(state.base))]
     if _brings_data(state):
         missing.add("data")
@@ -266,7 +253,6 @@ def _data_offered(state: CommitState, event: ev.DataUploaded) -> Step:
 
 
 def _offered(state: CommitState, what: str) -> Step:
-    """One upload less to wait for; then the intent is prepared."""
     state, base = replace(state, missing=state.missing - {what}), state.base
     if base is None:
         raise ProtocolViolation("nothing rides before the first snapshot")
@@ -301,7 +287,6 @@ def _gather(state: CommitState, *, waits: bool) -> Step:
 
 
 def _chosen(state: CommitState, event: ev.RidersChosen) -> Step:
-    """The first leads, with everybody that its base lets it carry; the others wait for it."""
     state = replace(state, ride=replace(state.ride, rank=event.rank))
     if event.rank == 0:
         return replace(state, phase=Phase.COLLECT), (do.CollectChanges(state.base),)
@@ -361,7 +346,7 @@ def _compacted(state: CommitState, event: ev.ManifestsCompacted) -> Step:
 
 
 def _brings_data(state: CommitState) -> bool:
-    """Whether data files travel with this attempt: an earlier one, or an intent, was not begun before they were durable."""
+    """An earlier attempt, or an intent, was not begun before the data files were durable."""
     return _request(state).has_data and state.attempt == 1 and state.repeats.agings == 0 and not state.ride.files
 
 
@@ -378,7 +363,7 @@ def _delta_list_written(state: CommitState, event: ev.DeltaListWritten) -> Step:
 
 
 def _acknowledged(state: CommitState, what: str) -> Step:
-    """One upload less to wait for. Phases are left in their order, whatever the order of the answers."""
+    """Phases are left in their order, whatever the order of the answers."""
     missing = state.missing - {what}
     if "base list" in missing:
         return replace(state, missing=missing), ()
@@ -388,9 +373,8 @@ def _acknowledged(state: CommitState, what: str) -> Step:
 
 
 def _upload_failed(state: CommitState, event: ev.UploadFailed) -> Step:
-    """Nothing was published in this attempt, and every earlier one provably failed: the commit is not committed.
-
-    Uploaded files are left to orphan cleaning, because another upload of this attempt may still be running.
+    """Nothing was published in this attempt, and every earlier one provably failed. Uploaded files are left to orphan cleaning,
+    because another upload of this attempt may still be running.
     """
     reason = f"{event.what}: {event.reason}"
     return _conclude(_in_doubt(state), do.NotCommitted("store-unavailable", reason, event.next_step))
@@ -432,10 +416,7 @@ def _read_back(state: CommitState) -> Step:
 
 
 def _base_aged(state: CommitState, event: ev.BaseAged) -> Step:
-    """The base is gone. Before the first send another one is looked for, a limited number of times.
-
-    After a send, the same bytes would have to go to the same name.
-    """
+    """Before the first send another base is looked for; after it, the same bytes would have to go to the same name."""
     if state.sends > 1:
         return _undecided(state, "its base does not exist any more, or cannot be read: it is too late to send it again")
     agings = state.repeats.agings + 1
@@ -450,7 +431,7 @@ def _base_aged(state: CommitState, event: ev.BaseAged) -> Step:
 
 def _publish_impossible(state: CommitState, event: ev.UploadFailed) -> Step:
     """The store refused the send itself (permission, wrong bucket): it cannot have landed, but an earlier send might have. All
-    other files were durable before, so that no upload is under way, and nothing can name them.
+    other files were durable before, so no upload is under way, and nothing can name them.
     """
     if state.sends > 1:
         return _undecided(state, event.reason)
@@ -473,7 +454,7 @@ def _answer_lost(state: CommitState, event: ev.AnswerLost) -> Step:
 
 
 def _found_another(state: CommitState, event: ev.FoundAnother) -> Step:
-    """The race is provably lost: another snapshot holds the name, so no send of this commit can land there."""
+    """Another snapshot holds the name, so no send of this commit can land there."""
     state = replace(state, phase=Phase.RETRY, lost_to=(*state.lost_to, event.winner))
     return state, (do.AwaitRetry(state.attempt, event.winner),)
 
@@ -511,7 +492,7 @@ def _verified(state: CommitState, event: ev.LineageVerified) -> Step:
 
 
 def _left_over(state: CommitState, *, landed: bool) -> list[Effect]:
-    """Delete what nobody needs, after the outcome was reported. An intent goes first, as it names manifests."""
+    """Runs after the outcome was reported. An intent goes first, as it names manifests."""
     effects: list[Effect] = [do.RemoveIntents(state.ride.files)] if state.ride.files else []
     if spare := state.ledger.discardable(landed=landed):
         effects.append(do.Discard(spare))
@@ -520,9 +501,7 @@ def _left_over(state: CommitState, *, landed: bool) -> list[Effect]:
 
 def _broken(state: CommitState, event: ev.LineageBroken) -> Step:
     """A fork: not in the history, but a file that names this commit's metadata, and that others may have built on, so it stays
-    (G5).
-
-    Where it was deleted again, and the table no longer exists, no other snapshot can be built on it.
+    (G5). Where it was deleted again, and the table no longer exists, no other snapshot can be built on it.
 
     Since names were freed, an earlier lost race no longer proves that its send cannot land (H9).
     """
@@ -554,7 +533,7 @@ def _next_attempt(state: CommitState) -> Step:
 
 
 def _budget_spent(state: CommitState, event: ev.BudgetSpent) -> Step:
-    """An open intent has to be closed first: the commit takes the next id, or loses it to another. That ends after two ids."""
+    """An open intent is closed first: the commit takes the next id, or loses it to another. That ends after two ids."""
     if state.ride.window is not None:
         return _next_attempt(replace(state, ride=replace(state.ride, spent=state.ride.spent or event.reason)))
     return _conclude(state, do.NotCommitted("retries-exhausted", event.reason))
@@ -565,7 +544,7 @@ def _undecided(state: CommitState, reason: str) -> Step:
 
 
 def _conclude(state: CommitState, outcome: Outcome) -> Step:
-    """End the commit, with any outcome other than its own landing. While others may still carry it, the outcome is open."""
+    """While others may still carry the commit, the outcome is open."""
     if isinstance(outcome, do.NotCommitted) and state.ride.window is not None:
         return _undecided(state, f"{outcome.reason}; snapshot {state.ride.ids} may still carry it")
     left = [] if isinstance(outcome, do.Undecided) else _left_over(state, landed=False)
@@ -582,10 +561,8 @@ def _repeated(state: CommitState, **counts: int) -> CommitState:
 
 
 def discardable(state: CommitState) -> tuple[str, ...]:
-    """The files of a commit that nothing can need, after another process found out that it did not land; computed from the
-    folded state.
-
-    Empty where the last send was never answered, because it may still arrive (H5, H9).
+    """The files of a commit that nothing can need, after another process found out that it did not land. Empty where the last
+    send was never answered, because it may still arrive (H5, H9).
     """
     sent = state.phase is Phase.PUBLISH and state.sends > 0
     if sent or state.phase in (Phase.VERIFY, Phase.HINT, Phase.DONE):
@@ -612,11 +589,7 @@ Handler: TypeAlias = Callable[[CommitState, Any], Step]
 
 @dataclass(frozen=True, slots=True)
 class Transition:
-    """How a phase handles an event.
-
-    Attributes:
-        leads_to: the phases that the handler may return; any other one is a defect and raises an error.
-    """
+    """`leads_to`: the phases that the handler may return; any other one is a defect and raises an error."""
 
     handler: Handler
     leads_to: tuple[Phase, ...]

@@ -1,7 +1,7 @@
 """What the machine remembers about riding with other commits.
 
 Owns: `Ride`. Must not know: phases, stores, how an intent is written. Source: decision 71.
-Invariant: an intent counts as registered from the event before its request on, and until both snapshots that could carry it were
+Invariant: an intent counts as registered from the event before its request on, until both snapshots that could carry it were
 read and name others.
 """
 
@@ -25,7 +25,7 @@ class Ride:
     Attributes:
         window: the base of the intent that may still be carried; None if there is none.
         files: the files of all intents so far.
-        manifests: the manifests that the intent names, which the snapshot that carries it needs.
+        manifests: those that the intent names, which the snapshot that carries it needs.
         rank: how many others may lead before this commit.
         asks_first: the commit asks others to carry it before its own first try.
         polls: how often it has looked for the next snapshot.
@@ -43,18 +43,15 @@ class Ride:
     spent: str = ""
 
     def registered(self, intent: IntentPrepared) -> Ride:
-        """The ride once this intent may be known to others."""
         files = tuple(dict.fromkeys((*self.files, intent.name)))
         return replace(self, window=intent.base, files=files, manifests=intent.manifests, asks_first=False)
 
     @property
     def has_waited(self) -> bool:
-        """Whether those that may lead before this commit have had their time."""
         return self.polls >= POLLS * min(self.rank, MOST_WAITED_FOR)
 
     @property
     def ids(self) -> str:
-        """The ids that may still carry the commit, for a message."""
         assert self.window is not None
         return f"{self.window.id + 1} or {self.window.id + 2}"
 
