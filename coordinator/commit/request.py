@@ -1,8 +1,7 @@
 """The input of a commit: its changes, the partitions that it replaces, its isolation and its identity.
 
-Owns: `CommitRequest` and its kinds `RepeatableRequest`, `Restoration`, `ManifestMerge`, `Undoing`, `ColumnUpdate`, `RowChange`,
-`ColumnChange`, `LayoutDecision`; its parts `KeyedRows`, `RowsRead` and `Remarks`; `Target` (which partitions an overwrite
-replaces), `Isolation`, `Renumber` (writes rows again with larger sequence numbers). Must not know: how a commit is carried out.
+Owns: `CommitRequest` and its kinds; its parts `KeyedRows`, `RowsRead` and `Remarks`; `Target`, `Isolation`, `Renumber`. Must not
+know: how a commit is carried out.
 """
 
 from __future__ import annotations
@@ -23,16 +22,13 @@ Isolation: TypeAlias = Literal["snapshot", "serializable"]
 Grouping: TypeAlias = Literal["auto", "off"]
 """Whether one commit may ride with others, in the place of option `commit.group`."""
 Target: TypeAlias = Callable[[bytes], bool]
-"""A predicate on a partition row (with arity prefix): whether the commit replaces that partition."""
+"""On a partition row (with arity prefix): whether the commit replaces that partition."""
 
 
 @dataclass(frozen=True, slots=True)
 class Renumbered:
-    """New files in the place of others, with the same rows and larger sequence numbers.
-
-    Attributes:
-        entries: an ADD for each new file.
-        uploads: those files that are not in the store yet.
+    """New files in the place of others, with the same rows and larger sequence numbers: an ADD for each, and those files that
+    are not in the store yet.
     """
 
     entries: tuple[ManifestEntry, ...]
@@ -40,9 +36,10 @@ class Renumbered:
 
 
 Renumber: TypeAlias = Callable[[Sequence[ManifestEntry], int, bool], Renumbered]
-"""Writes the rows of some new files again, under new names, with numbers that are all above the given one: above the clock too if
-the last argument is true, else those right above it. Rows keep their order, and all buckets begin with the same number. The files
-may be those of an earlier call."""
+"""Writes the rows of some new files again, under new names, with numbers that are all above the given one: above the clock too
+if the last argument is true, else those right above it. Rows keep their order, and all buckets begin with the same number. The
+files may be those of an earlier call.
+"""
 
 IDENTIFIER_MAX = 9_223_372_036_854_775_806
 
@@ -52,12 +49,11 @@ class KeyedRows:
     """What a commit to a table with a primary key brings besides its files.
 
     Attributes:
-        changelog: changelog files. They are listed apart from the data files, and an overwrite leaves them out.
+        changelog: listed apart from the data files; an overwrite leaves it out.
         hashes: of the keys that it writes into dynamic buckets. The index files are made of them on each base.
-        renumber: writes the new rows again with larger sequence numbers, where theirs meet those of another commit. Without
-            it, that is a conflict.
-        reads_keys: the rows were placed by the keys of the whole table, as of the request's `read_snapshot`: keys that came
-            since may be the same.
+        renumber: writes the new rows again where their numbers meet those of another commit. Without it, that is a conflict.
+        reads_keys: the rows were placed by the keys of the whole table, as of `read_snapshot`: keys that came since may be the
+            same.
     """
 
     changelog: tuple[ManifestEntry, ...] = ()
@@ -71,7 +67,6 @@ class RowsRead:
     """The rows that a change of rows was computed from.
 
     Attributes:
-        snapshot: the snapshot that was read; None for a table without one.
         concerns: may a file hold such rows? If another writer has added one since, that is a conflict.
         absent: rows that are gone matter too, because the change depends on which rows there are not.
     """
@@ -86,7 +81,6 @@ class Remarks:
     """What the snapshot says of its commit.
 
     Attributes:
-        operation: a word for it, of those that Apache Paimon can parse.
         watermark_ms: the time up to which events are complete, in milliseconds since 1970.
         properties: of the caller.
         statistics: the name of a file of statistics; None keeps those of the base.
@@ -105,12 +99,10 @@ class CommitRequest:
     Attributes:
         kind: the snapshot's `commitKind`.
         entries: files added (and, for a compaction, deleted).
-        index_entries: index files added and deleted.
-        uploads: small files that travel with the commit.
         target: for an overwrite: the partitions whose files are replaced; None = nothing is replaced.
-        read_snapshot: for an overwrite or a compaction: the snapshot whose files it replaces (None = the table had none). For new
-            rows with a primary key: the snapshot above whose sequence numbers theirs are (None = the table had none).
-        commit_user, identifier: the identity; identifier None = not exactly once.
+        read_snapshot: for an overwrite or a compaction: the snapshot whose files it replaces (None = the table had none). For
+            new rows with a primary key: the snapshot above whose sequence numbers theirs are (None = the table had none).
+        identifier: None = not exactly once.
         group: whether it may ride with others; None: what the table's option says.
         in_order: an identifier below the user's last one is refused, as those of a stream's batches are.
         query: the query of a stream that its identity belongs to; commits of another query are refused. Empty: none is told.
@@ -142,11 +134,10 @@ class CommitRequest:
 
     @property
     def published_changelog(self) -> tuple[ManifestEntry, ...]:
-        """The changelog files that its snapshot lists: none for an overwrite of partitions, as in Apache Paimon."""
+        """An overwrite of partitions publishes none, as in Apache Paimon."""
         return self.keyed.changelog if self.target is None else ()
 
     def check(self) -> None:
-        """Refuse invalid values before anything is written."""
         if self.isolation not in ("snapshot", "serializable"):
             raise InvalidArgument(f"isolation {self.isolation!r}: use 'snapshot' or 'serializable'")
         if self.group not in (None, "auto", "off"):
@@ -172,19 +163,16 @@ class CommitRequest:
 
 
 class RepeatableRequest(CommitRequest):
-    """A commit of rows that can be written again: a schema newer than theirs, made before the commit began, is a conflict.
-
-    The error has `newer_schema`. Other rows land as they are, and readers cast them.
+    """Rows that can be written again: a schema newer than theirs, made before the commit began, is a conflict, whose error has
+    `newer_schema`. Other rows land as they are, and readers cast them.
     """
 
     newest_schema = True
 
 
 class Restoration(CommitRequest):
-    """A rollback: an overwrite by files that the table held before.
-
-    Files that are still live stay as they are. The base is written without deletions, because those would hide the files that
-    come back (format/manifests §4).
+    """A rollback: an overwrite by files that the table held before. Files that are still live stay as they are. The base is
+    written without deletions, which would hide the files that come back (format/manifests §4).
     """
 
     restores = True
@@ -198,9 +186,8 @@ class ManifestMerge(CommitRequest):
 
 
 class Redescription(CommitRequest):
-    """A compaction that deletes files and adds them again with another index, which may be one that they had before.
-
-    The base is written without deletions, because those would hide files that are described as they were (format/manifests §4).
+    """A compaction that deletes files and adds them again with another index, which may be one that they had before. The base is
+    written without deletions, as for a `Restoration`.
     """
 
     folds_manifests = True
@@ -223,7 +210,6 @@ class Undoing(CommitRequest):
 
     @property
     def partitions(self) -> set[bytes]:
-        """The partitions that it changes."""
         return {e.partition for e in self.entries} | {e.partition for e in self.index_entries}
 
 
@@ -235,22 +221,20 @@ class ColumnUpdate(CommitRequest):
 
 @dataclass(frozen=True)
 class RowChange(CommitRequest):
-    """Rows that were deleted, updated or added because of other rows of the table.
-
-    Attributes:
-        rows_read: those rows; None if only the files that it changes matter (isolation `snapshot`).
+    """Rows that were deleted, updated or added because of other rows of the table (`rows_read`; None if only the files that it
+    changes matter, as with isolation `snapshot`).
     """
 
     rows_read: RowsRead | None = None
 
 
 class ColumnChange(RowChange):
-    """A change of rows that also brings files with new columns for rows that `read_snapshot` has (data evolution)."""
+    """A change of rows that also brings files with new columns, as a `ColumnUpdate`."""
 
     updates_rows = True
 
 
 class LayoutDecision(CommitRequest):
-    """An empty commit that only records that the table's first files are laid out by the committer's schema (decision 18)."""
+    """An empty commit that records that the table's first files are laid out by the committer's schema (decision 18)."""
 
     settles_layout = True

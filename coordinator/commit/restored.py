@@ -1,7 +1,6 @@
 """A tag on the snapshot of a commit that brought files back, so that no other engine deletes them while an older tag needs them.
 
-Owns: `hold_restored`, `protected_by`, and the properties that ask for it. Must not know: what came back, how a rollback or an
-undo is planned.
+Owns: `hold_restored`, `protected_by`, and the properties that ask for it. Must not know: how a rollback or an undo is planned.
 Source: format/commit §11; decision 86.
 Invariant: when Apache Paimon expires the snapshot that deletes a file, it asks only the last tag before that snapshot. Between
 the snapshot that brought a file back and the next one that deletes it there is a tag that holds it.
@@ -31,7 +30,7 @@ def protecting_tag(snapshot_id: int, unique: str) -> str:
 
 
 def protected_by(name: str) -> tuple[int, str] | None:
-    """The snapshot, and what the tags of one rollback have in common, by the name of such a tag; None for other tags.
+    """The snapshot, and what the tags of one rollback have in common, by the name of such a tag.
 
     >>> protected_by("rollback-7-ab12cd34"), protected_by("rollback-7"), protected_by("rollback-7-of-may")
     ((7, 'ab12cd34'), None, None)
@@ -41,10 +40,8 @@ def protected_by(name: str) -> tuple[int, str] | None:
 
 
 def hold_restored(timeline: Timeline, landed: Snapshot) -> None:
-    """Tag a snapshot that has landed, if it brought files back. To be called again does no harm.
-
-    Raises:
-        StoreUnavailable: it is not known whether the tag is there.
+    """Tag a snapshot that has landed, if it brought files back; calling it again does no harm. Raises StoreUnavailable if it is
+    not known whether the tag is there.
     """
     named = landed.own_properties.get(PROTECTING_TAG)
     if named is not None:
@@ -57,7 +54,6 @@ def hold(timeline: Timeline, landed: Snapshot, unique: str) -> None:
 
 
 def hold_as(timeline: Timeline, landed: Snapshot, tag: str) -> None:
-    """The same with a tag of any name."""
     key = timeline.paths.tag(tag)
     answer = timeline.store.put_if_absent(key, landed.to_json())
     if not isinstance(answer, (Created, AlreadyThere)):

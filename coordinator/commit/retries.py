@@ -1,9 +1,8 @@
 """How long to wait, and how often to retry, after a commit lost a race.
 
 Owns: the retry policy, from the table's `commit.*` options, and what is known of other writers. Must not know: what is retried.
-Source: architecture §3 (retries): full jitter, and a time budget before an attempt budget. The commit
-machine runs the loop and only asks how long to wait, so this module is arithmetic. Single requests are retried by tenacity,
-in the backends.
+Source: architecture §3 (retries): full jitter, and a time budget before an attempt budget. The commit machine runs the loop;
+single requests are retried by tenacity, in the backends.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ _ALONE = 0.5
 _BUSY_S = 1.0
 _IN_A_ROW = 5
 _TURNS = 4
-"""So many attempts lie between two looks for others of a writer that always wins."""
+"""So many attempts lie between two looks for others."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +47,6 @@ class RetryPolicy:
 
     @staticmethod
     def from_options(options: TableOptions) -> RetryPolicy:
-        """The policy that the table's options ask for."""
         return RetryPolicy(
             options.get(opt.COMMIT_MAX_RETRIES),
             options.get(opt.COMMIT_TIMEOUT),
@@ -67,16 +65,15 @@ class RetryPolicy:
     ) -> int | None:
         """Milliseconds to wait after a lost attempt, None where the budget is spent.
 
-        Exponential waits alone would make losers sleep for seconds while the table takes a commit every few milliseconds. So
-        the wait is also bounded by the turns that the other writers need, and a writer that has lost to all of them has
-        already waited for its turn.
+        Exponential waits alone would make losers sleep for seconds while the table takes a commit every few milliseconds. So the
+        wait is also bounded by the turns that the other writers need, and a writer that has lost to all of them has already
+        waited for its turn.
 
         Args:
             attempt: the attempt that was lost, 1 for the first.
             elapsed_s: seconds since the commit began.
             attempt_s: seconds that an attempt takes on this store.
             others: the number of different committers that it lost to.
-            uniform: the random numbers, for full jitter.
         """
         turns = others if attempt <= others else 1
         longest_s = min(self.max_wait_ms / 1000, turns * attempt_s)
@@ -91,8 +88,8 @@ class RetryPolicy:
 class Crowd:
     """The number of other writers recently met, and how long a turn is.
 
-    A writer that just won starts its next commit sooner than the losers can try again, and would win forever (architecture
-    §3). So a writer that met others first asks who waits, and forgets them when they no longer appear.
+    A writer that just won starts its next commit sooner than the losers can try again, and would win forever (architecture §3).
+    So a writer that met others first asks who waits, and forgets them when they no longer appear.
 
     >>> crowd = Crowd()
     >>> crowd.observe(others=4, attempt_s=0.01, now_s=0.0); crowd.is_near(1.0), crowd.is_near(60.0)
@@ -109,10 +106,8 @@ class Crowd:
     may_queue: bool = True
 
     def observe(self, others: int, attempt_s: float, now_s: float, lasted_s: float = 0.0) -> None:
-        """Record that a commit ended which lost races to so many other writers, with attempts that took so long.
-
-        Args:
-            lasted_s: how long the others take for a snapshot, if this commit has waited for theirs; it is longer than an attempt.
+        """A commit ended which lost races to so many other writers, with attempts that took so long. `lasted_s`: how long the
+        others take for a snapshot, if it has waited for theirs; longer than an attempt.
         """
         self.attempt_s, self.ended_at_s = attempt_s, now_s
         self.lasted_s = max(attempt_s, lasted_s)
@@ -129,7 +124,8 @@ class Crowd:
 
         Args:
             began_s: when the commit began that ends now; call it before `observe`.
-            rides: others may ask it to carry them. If not, they wait longer before they say so, and it commits a few times first.
+            rides: others may ask it to carry them. If not, they wait longer before they say so, and it commits a few times
+                first.
         """
         is_busy = not self.size and began_s - self.ended_at_s <= _BUSY_S
         self.in_a_row = self.in_a_row + 1 if is_busy else 0
@@ -139,5 +135,4 @@ class Crowd:
         return True
 
     def is_near(self, now_s: float) -> bool:
-        """Whether other writers were met recently."""
         return self.size >= _ALONE and now_s - self.met_at_s <= _CROWD_LASTS_S

@@ -1,7 +1,6 @@
 """An append whose writer is gone, and whose intent is still open, as another process finishes it (decision 71).
 
-Owns: `Rider`, `read_rider`, which checks that everything is there that its snapshot would need. Must not know: how it is found
-in a journal, how it is published. Hazards: H5, H10.
+Owns: `Rider`, `read_rider`. Must not know: how it is found in a journal, how it is published. Hazards: H5, H10.
 Invariant: the rider's manifests are used as they are, under their own names, so that its rows land once whoever publishes them.
 """
 
@@ -25,15 +24,7 @@ from .request import CommitRequest
 
 @dataclass(frozen=True)
 class Rider:
-    """A commit that its writer can no longer finish.
-
-    Attributes:
-        intent: where others may still carry it.
-        asked: the request of its writer.
-        entries: the files that it adds.
-        manifests: the files with those entries.
-        spare: the names of intents that nobody needs once the commit has ended.
-    """
+    """A commit that its writer can no longer finish, and the intents that nobody needs once it has ended (`spare`)."""
 
     intent: Intent
     asked: ev.CommitRequested
@@ -43,18 +34,16 @@ class Rider:
 
     @property
     def request(self) -> CommitRequest:
-        """The commit, to be made once more. Nothing of it has to be uploaded."""
+        """Nothing of it has to be uploaded."""
         return CommitRequest("APPEND", self.entries, self.asked.user, self.asked.identifier)
 
     @property
     def taken_over(self) -> ev.RiderTakenOver:
-        """The first event of whoever finishes it."""
         asked = self.asked
         return ev.RiderTakenOver(asked.user, asked.identifier, asked.kind, self.intent.base, self.spare)
 
     @property
     def delta(self) -> Delta:
-        """Its manifests, which no list names yet."""
         return Delta(self.entries, self.intent.manifests, self.manifests, NO_LIST_YET)
 
 
@@ -62,9 +51,6 @@ def read_rider(
     intent: Intent, asked: ev.CommitRequested, spare: tuple[str, ...], timeline: Timeline, schema: TableSchema
 ) -> Rider:
     """Read a rider's manifests, and look whether its data files are there: orphan cleaning may have removed them (H10).
-
-    Args:
-        schema: the one that its files were written with.
 
     Raises:
         TableCorrupt: one of its files is gone, or a manifest is damaged; names it.

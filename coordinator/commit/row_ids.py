@@ -1,8 +1,8 @@
 """Row ids for the new files of tables with row tracking, based on the snapshot that they land on.
 
 Owns: `tracked`, `RowRanges`. Must not know: stores, how files are written. Source: format/data-files §7 (row tracking).
-Invariants: an id is assigned once. Numbers begin at the base's `nextRowId`, again for each attempt, so of two concurrent
-writers the one that lands second numbers its rows after those of the first. Files of BLOBs have the ids of the file before them.
+Invariants: an id is assigned once. Numbers begin at the base's `nextRowId`, again for each attempt, so of two concurrent writers
+the one that lands second numbers its rows after those of the first. Files of BLOBs have the ids of the file before them.
 """
 
 from __future__ import annotations
@@ -19,17 +19,9 @@ from ...core.paths import BLOB_FORMAT, format_of
 def tracked(
     entries: Iterable[ManifestEntry], snapshot_id: int, next_row_id: int
 ) -> tuple[tuple[ManifestEntry, ...], int]:
-    """The entries, with a first row id for each new file and the snapshot id as its sequence number.
-
-    Args:
-        entries: those of a commit. Files with new columns for old rows have ids already, and get sequence numbers only. So do
-            files that hold the ids of their rows, some of which may be older than the commit. Files that a compaction wrote
-            stay as they are.
-        snapshot_id: the snapshot that they become part of.
-        next_row_id: that of its base.
-
-    Returns:
-        The entries, and the `nextRowId` of the snapshot.
+    """A commit's entries, with a first row id for each new file and the snapshot id as its sequence number; and the snapshot's
+    `nextRowId`. Files with new columns for old rows have ids already, and get sequence numbers only; so do files that hold the
+    ids of their rows, some of which may be older than the commit. Compacted files stay as they are.
     """
     made = []
     start, of_blobs = next_row_id, dict[str, int]()
@@ -56,7 +48,7 @@ def tracked(
 
 
 def _is_new(file: DataFile) -> bool:
-    """Was the file written for this commit? Files that a rollback brings back have the numbers that they had."""
+    """Files that a rollback brings back have the numbers that they had."""
     return file.first_row_id is None or file.min_sequence_number == 0
 
 
@@ -75,7 +67,6 @@ class RowRanges:
         self._ends = list(accumulate((end for _, end in found), max))
 
     def meet(self, file: DataFile) -> bool:
-        """Does a file have one of these rows?"""
         if file.first_row_id is None:
             return False
         place = bisect_right(self._starts, file.first_row_id + file.row_count - 1) - 1

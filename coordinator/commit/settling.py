@@ -1,9 +1,9 @@
 """Settling: computes what a request becomes on the base of one attempt, or the conflict that prevents it from landing there.
 
-Owns: `Settler` (one per commit: it keeps what it read from attempt to attempt) and `Settled` (one per attempt). Must not
-know: the machine, how files are written or published, retries. Source: architecture §3 (isolation table), H12, H13, H14, H22.
-Invariants: everything that depends on the base is computed again for each attempt. Nothing is written. Every check sees the
-whole change: data files, index files and the schema.
+Owns: `Settler` (one per commit: it keeps what it read from attempt to attempt) and `Settled` (one per attempt). Must not know:
+the machine, how files are written or published, retries. Source: architecture §3 (isolation table), H12, H13, H14, H22.
+Invariants: all that depends on the base is computed again for each attempt. Nothing is written. Every check sees the whole
+change: data files, index files and the schema.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ from .row_ids import tracked
 from .undoing import builds_on
 
 FEW_MANIFESTS = 16
-"""The entries of so many manifests are kept from one check to the next."""
+"""The entries of so many are kept from one check to the next."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,12 +60,9 @@ class Settled:
 
     Attributes:
         entries: the delta of the snapshot, with sequence numbers and row ids.
-        changelog: the changelog files that the snapshot lists.
         new_data: data files that were made for it: rows that were numbered again.
         marks: the files that give entries an identity of their own.
-        index_manifest: the name of its index manifest; None for none.
         new_index_files: the index manifest if it is new, after the index files that were made for it.
-        next_row_id: the first free row id after this snapshot.
         folded: for a rollback or a merge of manifests, the base without its deletions, to be written as the base list.
     """
 
@@ -81,19 +78,7 @@ class Settled:
 
 @dataclass
 class Settler:
-    """Settles one request, on the base of each attempt.
-
-    Args:
-        schema: the schema that the files of the request were written with.
-        buckets: summaries of fixed buckets that the committer's earlier commits read.
-        hashes: index files of dynamic buckets that they read or wrote.
-
-    Attributes:
-        newest_schema: whether the table has a newer schema.
-        hash_join: the index files of the commit's dynamic buckets.
-        key_rules: what a table with a primary key needs.
-        keys_changed: whether other keys came since the table's keys were read.
-    """
+    """Settles one request, on the base of each attempt. `buckets` and `hashes` are what the committer's earlier commits read."""
 
     request: CommitRequest
     schema: TableSchema
@@ -122,13 +107,8 @@ class Settler:
         self.key_rules = KeyRules(request, self.schema, self.timeline, self._since)
 
     def settle(self, base: Base, ours_id: int) -> Settled | Conflict:
-        """Settle the request on a base.
-
-        Args:
-            ours_id: the id that its snapshot will have.
-
-        Raises:
-            LakelatchError: a file that it needs cannot be read.
+        """Settle the request on a base. `ours_id` is the id that its snapshot will have. Raises LakelatchError where a file that
+        it needs cannot be read.
         """
         restores, self.key_rules.new_data = self.request.restores, ()
         files = self._files(base)
@@ -166,7 +146,6 @@ class Settler:
     # ------------------------------------------------------------------------------------------------------- entries
 
     def _files(self, base: Base) -> Followed | Conflict:
-        """The files that the request replaces on this base; a conflict if other writers changed what it read."""
         request, read = self.request, self.request.read_snapshot
         is_read = ref_of(read) == base.ref
         if isinstance(request, Undoing):
@@ -196,7 +175,6 @@ class Settler:
         return changes if isinstance(changes, Conflict) else follow(request, self._read_files, changes)
 
     def _read_conflict(self, request: RowChange, base: Base) -> Conflict | None:
-        """Check that the rows which a change of rows was computed from are those of the base."""
         read = request.rows_read
         if read is None or ref_of(read.snapshot) == base.ref:
             return None
@@ -204,17 +182,15 @@ class Settler:
         return changes if isinstance(changes, Conflict) else rows_read_changed(read, changes)
 
     def _keys_conflict(self, base: Base) -> Conflict | None:
-        """Check that no keys came since the table's keys were read."""
         changes = self._since.since(self.request.read_snapshot, base.snapshot)
         return changes if isinstance(changes, Conflict) else keys_came(changes)
 
     def _rows_conflict(self, base: Base) -> Conflict | None:
-        """Check that nobody else changed the rows of which columns are updated."""
         changes = self._since.since(self.request.read_snapshot, base.snapshot)
         return changes if isinstance(changes, Conflict) else rows_changed(self.request, changes)
 
     def _inputs_conflict(self, base: Base) -> Conflict | None:
-        """Check that the input files of a compaction are still live. If the history allows it, only later changes are read."""
+        """If the history allows it, only later changes are read."""
         request = self.request
         if request.read_snapshot is not None:
             changes = self._since.since(request.read_snapshot, base.snapshot)
@@ -231,15 +207,11 @@ class Settler:
         return (*deleted, *(e for e in request.entries if e.origin not in there))
 
     def _marked(self, entries: tuple[ManifestEntry, ...]) -> tuple[tuple[ManifestEntry, ...], tuple[MetadataFile, ...]]:
-        """The entries, those of files that may come back with an identity of their own; and the files of these marks."""
         made, files = self.key_rules.returning.marked(entries)
         return made, tuple(MetadataFile(f.key, f.key, f.data) for f in files)
 
     def _in_buckets(self, entries: tuple[ManifestEntry, ...], base: Base) -> tuple[ManifestEntry, ...] | Conflict:
-        """New files of fixed buckets with their sequence numbers; a conflict if the partition has another bucket count.
-
-        Rows with a primary key have numbers of their own, which may be too small by now.
-        """
+        """Rows with a primary key have numbers of their own, which may be too small by now."""
         rules = self.key_rules
         replaces = self.request.target is not None and bool(self.schema.primary_keys)
         partitions = {e.partition for e in entries if is_bucketed(e) or (replaces and counts_buckets(e))}
@@ -269,7 +241,7 @@ class Settler:
         return ordered
 
     def _folded(self, base: Base) -> Merge:
-        """The base without its deletions, for the base list; computed again for each attempt."""
+        """Computed again for each attempt."""
         return merge_manifests(MergePlan("full", (base.manifests,)), self.timeline, self.writer)
 
     # --------------------------------------------------------------------------------------------------------- index
@@ -306,9 +278,7 @@ class Settler:
     def _without_replaced(
         self, old: Sequence[IndexEntry], files: Followed
     ) -> tuple[tuple[IndexEntry, ...], tuple[MetadataFile, ...]]:
-        """Remove the index files of the partitions that an overwrite replaces, except the vectors of newer files, and the hashes
-        of partitions that have newer files.
-        """
+        """Remove the index files of replaced partitions, but not vectors of newer files, or hashes where newer files are."""
         target = self.request.target
         if target is None:
             return (), ()

@@ -1,8 +1,8 @@
 """Does pieces of work of an attempt side by side: by threads, and by the caller, who would only wait for them.
 
 Owns: `SideBySide`. Must not know: what the pieces do, what follows.
-Invariants: each piece is done once, by whoever comes to it first. One that fails ends no other. There is a thread for each
-but one, so that pieces that wait for a store all wait at once. Those that take less time than a thread needs to wake up, such as
+Invariants: each piece is done once, by whoever comes to it first. One that fails ends no other. There is a thread for each but
+one, so that pieces that wait for a store all wait at once. Those that take less time than a thread needs to wake up, such as
 files on a fast disk, are mostly done by the caller.
 """
 
@@ -17,16 +17,12 @@ from ...backends.threads import forked_lock
 from ...core.errors import LakelatchError
 
 UPLOAD_THREADS = 8
-"""How many pieces of a commit are done at once, besides the one that its caller does."""
+"""Besides the piece that the caller does."""
 
 
 @dataclass
 class _Group:
-    """Pieces that are reported together.
-
-    Attributes:
-        left: how many of them have not succeeded yet.
-    """
+    """Pieces that are reported together; `left` of them have not succeeded yet."""
 
     name: str
     done: Callable[[], None]
@@ -34,11 +30,7 @@ class _Group:
 
 
 class SideBySide:
-    """Pieces of work that do not depend on each other.
-
-    Attributes:
-        failure: of the first piece that failed: the name of its group, why, and what that asks for.
-    """
+    """Independent pieces of work. `failure` is of the first that failed: its group, why, and what that asks for."""
 
     def __init__(self) -> None:
         self._waiting: deque[tuple[Callable[[], None], _Group]] = deque()
@@ -46,22 +38,15 @@ class SideBySide:
         self.failure: tuple[str, str, str] | None = None
 
     def add(self, pieces: Sequence[Callable[[], None]], name: str, done: Callable[[], None]) -> None:
-        """Add pieces.
-
-        Args:
-            name: what they are, as text.
-            done: called once when all of them have succeeded; at once if there are none.
-        """
+        """`done` is called once when all of them have succeeded; at once if there are none."""
         group = _Group(name, done, len(pieces))
         self._waiting.extend((piece, group) for piece in pieces)
         if not pieces:
             done()
 
     def run(self, pool: Executor) -> None:
-        """Do all of them. Threads begin now and not while pieces are added, which they would only hold up.
-
-        Raises:
-            Exception: a piece raised something other than an error of lakelatch.
+        """Threads begin now and not while pieces are added, which they would only hold up. Raises what a piece raised, unless it
+        is an error of lakelatch.
         """
         helpers = [pool.submit(self._work) for _ in range(min(len(self._waiting) - 1, UPLOAD_THREADS))]
         try:

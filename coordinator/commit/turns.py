@@ -21,14 +21,6 @@ LOOKS = 6
 
 @dataclass
 class Turns:
-    """The turns of one commit.
-
-    Attributes:
-        policy: how often it may try, and how long it waits where it has no ticket.
-        ticket: its place among those that wait.
-        crowd: what its process knows of other writers.
-    """
-
     policy: RetryPolicy
     ticket: Ticket
     around: Surroundings
@@ -44,14 +36,8 @@ class Turns:
         return (self.ticket.number is not None or lost >= QUEUES_AFTER) and self._may_queue
 
     def wait(self, turn_s: float, newest_id: int) -> int:
-        """Let those go first that came before, but leave some time to try. Looks again half of the way: turns may be shorter.
-
-        Args:
-            turn_s: how long a turn is, as far as it is known.
-            newest_id: the newest snapshot that the commit knows.
-
-        Returns:
-            how long it waited, in milliseconds.
+        """Let those go first that came before, but leave some time to try. Looks again half of the way: turns may be shorter
+        than `turn_s`. Returns how long it waited, in milliseconds.
         """
         if not self._may_queue:
             return 0

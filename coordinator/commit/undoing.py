@@ -21,13 +21,8 @@ from .row_ids import RowRanges
 
 
 def builds_on(request: Undoing, since: ChangesSince, base: Snapshot | None) -> Conflict | Undoing:
-    """The conflict with the newest commit that builds on the one that is undone. If there is none, the undo on this base.
-
-    A file that went and came back has another identity since (`returning`), and that is the one which goes.
-
-    Args:
-        request: the reverse of the commit; `read_snapshot` is the commit's snapshot.
-        base: the newest snapshot.
+    """The conflict with the newest commit that builds on the one that is undone. If there is none, the undo on this base. A file
+    that went and came back has another identity since (`returning`), and that is the one which goes.
     """
     commit = request.read_snapshot
     changes = since.since(commit, base)
@@ -60,12 +55,7 @@ def builds_on(request: Undoing, since: ChangesSince, base: Snapshot | None) -> C
 
 
 class _Left:
-    """What later commits have left.
-
-    Attributes:
-        added, deleted: the files that the last of them to mention a file added, or deleted.
-        new: the files that they added and that were not there before.
-    """
+    """What later commits have left: files `added` or `deleted` in the end, and `new` ones that were not there before."""
 
     def __init__(self, changes: Sequence[Landed]) -> None:
         first: dict[EntryIdentity, ManifestEntry] = {}
@@ -80,13 +70,9 @@ class _Left:
 
 
 def _replaced_since(changes: Sequence[Landed], came_back: Mapping[bytes, str]) -> Conflict | None:
-    """The newest commit that replaced partitions to which files come back, unless it was itself undone.
-
-    Had the commit never been, it would have found those files. A compaction and an append ask for no rows, and an undo only for
-    those of its commit.
-
-    Args:
-        came_back: the partitions, each with its path.
+    """The newest commit that replaced partitions to which files come back (`came_back`, with their paths), unless it was itself
+    undone. Had the commit never been, it would have found those files. A compaction and an append ask for no rows, and an undo
+    only for those of its commit.
     """
     undone = set[int]()
     for change in reversed(changes) if came_back else ():
@@ -106,7 +92,7 @@ def _replaced_since(changes: Sequence[Landed], came_back: Mapping[bytes, str]) -
 
 
 def _names_one_of(change: Landed, paths: Iterable[str]) -> bool:
-    """Does an overwrite name one of the partitions? One that names none and changed nothing may have meant any."""
+    """An overwrite that names no partition and changed nothing may have meant any."""
     if change.replaces is None:
         return not (change.change.entries or change.change.index_entries)
     parts = [set(path.split("/")) for path in paths]

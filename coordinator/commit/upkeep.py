@@ -20,11 +20,7 @@ LONGEST_S = 600.0
 
 
 class Upkeep:
-    """The work after the commits of one committer.
-
-    Attributes:
-        work: what is done after each commit, in order.
-    """
+    """The work after the commits of one committer, in order."""
 
     def __init__(self, around: Surroundings) -> None:
         self.work: tuple[Callable[[], object], ...] = ()
@@ -33,7 +29,6 @@ class Upkeep:
         self._waits = False
 
     def due(self) -> None:
-        """A commit has landed."""
         if not self.work or self._waits:
             return
         if self._thread is None:
@@ -51,6 +46,5 @@ class Upkeep:
                 _LOG.warning("the commit has landed, but work that follows it failed: %s", error)
 
     def settle(self) -> None:
-        """Wait for work that has been begun."""
         if self._thread is not None:
             self._thread.submit(lambda: None).result()

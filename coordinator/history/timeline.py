@@ -185,8 +185,7 @@ class Timeline(Manifests):
         raise TableCorrupt(f"{self.paths.snapshot(top)} is listed but cannot be read")
 
     def history(self, ids: Sequence[int]) -> range | Gap:
-        """The ids of the history among the listed ones (ascending, not empty); where these have a gap, `rule` decides (H6, H25).
-        """
+        """The ids of the history among the listed ones (ascending, not empty); where they have a gap, `rule` decides (H6)."""
 
         def evidence() -> Evidence:
             earliest, latest = self.parallel(self.hint, ("EARLIEST", "LATEST"))

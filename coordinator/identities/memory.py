@@ -1,7 +1,7 @@
 """Exactly once: a table's memory of commit users and their identifiers, as values and as text.
 
-Owns: `Memory`, which travels in a property of each snapshot that lakelatch makes, and the rule for shortening long names.
-Must not know: stores, files of identities (`pages`), the order in which snapshots are read (`recall`). Source: architecture §3
+Owns: `Memory`, which travels in a property of each snapshot that lakelatch makes, and the rule for shortening long names. Must
+not know: stores, files of identities (`pages`), the order in which snapshots are read (`recall`). Source: architecture §3
 (identity), decisions 13 and 88; H8.
 Invariants: a memory states from which snapshot on it is complete, and never claims more. No user is forgotten: a user, and what
 is too much of one, leaves the property only for a page that the property names.
@@ -28,10 +28,9 @@ IDENTIFIERS_PROPERTY = "lakelatch.identifiers"
 identifier of a user alone; the first one had no "page" either, and dropped the least recent of more than 200 users.
 """
 REMEMBERED_USERS = 200
-"""The property holds up to this many users; when there are more, the less recent half of them moves into a page. A user counts
-once for each of its ranges of identifiers."""
+"""When there are more, the less recent half of them moves into a page. A user counts once for each of its ranges."""
 LONGEST_NAME = 128
-"""Names longer than this many bytes are stored as hashes, to bound the size of the property."""
+"""Longer names (in bytes) are stored as hashes, to bound the size of the property."""
 _HASHED = "sha256:"
 
 
@@ -65,18 +64,13 @@ class Memory:
         return weight(self.users) + len(new) > REMEMBERED_USERS
 
     def with_commit(self, user: str, identifier: int, snapshot: SnapshotRef) -> Memory:
-        """The memory after one more commit of a user, which becomes the most recent user."""
+        """After one more commit of a user, which becomes the most recent user."""
         return self.with_name(name_of(user), identifier, snapshot)
 
     def with_name(
         self, name: str, identifier: int, snapshot: SnapshotRef, known: Trace | None = None, query: str = ""
     ) -> Memory:
-        """The same for a user by its name here (see `name_of`).
-
-        Args:
-            known: all that is known of the user, if it was looked up and is known.
-            query: the query of a stream that the commit belongs to.
-        """
+        """The same for a user by its name here (see `name_of`). `known`: all that is known of it, if it was looked up."""
         here = self.users.get(name)
         if known is not None:
             here = known.short() if here is None else here.over(known) if known.is_short else here
@@ -88,7 +82,7 @@ class Memory:
         return replace(self, users={**users, name: new})
 
     def with_unread(self, name: str) -> Memory:
-        """This memory, in which a user that was not looked up, and is new here, may be known to the page."""
+        """A user that was not looked up, and is new here, may be known to the page."""
         if self.page is None:
             return self
         return replace(self, users={**self.users, name: replace(self.users[name], unread=1)})
@@ -108,13 +102,12 @@ class Memory:
         return dict(reversed(leaving.items())), dict(reversed(staying.items()))
 
     def over(self, older: Memory) -> Memory:
-        """This memory, extended by the memory of an older snapshot."""
         kept = {name: trace for name, trace in older.users.items() if name not in self.users}
         both = {n: t.over(older.users[n]) if n in older.users else t for n, t in self.users.items()}
         return Memory(min(self.since, older.since), {**kept, **both}, self.page or older.page)
 
     def begun(self) -> Memory:
-        """This memory, after the snapshots below it have expired: of its users, what is smaller may have landed in those."""
+        """After the snapshots below it have expired: of its users, what is smaller may have landed in those."""
         return Memory(1, {name: trace.with_floor() for name, trace in self.users.items()}, self.page)
 
     def to_property(self) -> str:
@@ -135,11 +128,8 @@ def name_of(user: str) -> str:
 
 
 def memory_of(snapshot: Snapshot) -> Memory:
-    """The memory in one snapshot: complete if lakelatch made the snapshot, only the snapshot's own identity if another writer
-    did.
-
-    Raises:
-        TableCorrupt: the property is garbled, or names a page outside its folder (H16).
+    """The memory in one snapshot: complete if lakelatch made the snapshot, else only the snapshot's own identity. Raises
+    TableCorrupt if the property is garbled, or names a page outside its folder (H16).
     """
     text = snapshot.own_properties.get(IDENTIFIERS_PROPERTY)
     if text is None:
@@ -164,33 +154,25 @@ def memory_of(snapshot: Snapshot) -> Memory:
 
 
 def identity_file(name: str, where: str) -> str:
-    """Check the name of a page or leaf that was read from a table's own file.
-
-    Raises:
-        TableCorrupt: it points outside the folder (H16), or is not such a name.
-    """
+    """Check the name of a page or leaf from a table's own file. Raises TableCorrupt if it points outside the folder (H16)."""
     if not safe_name(name, where).startswith(IDENTITY_PREFIX):
         raise TableCorrupt(f"{where} names {name!r}, which is not a file of identities")
     return name
 
 
 def is_ours(snapshot: Snapshot) -> bool:
-    """Whether a snapshot carries the memory of those before it, as lakelatch's snapshots do."""
+    """Whether it carries the memory of those before it, as lakelatch's snapshots do."""
     return IDENTIFIERS_PROPERTY in snapshot.own_properties
 
 
 def users_to_json(users: Mapping[str, Trace]) -> dict[str, Any]:
-    """The fields of users: the last identifier of each, as every version reads it, and beside it what else is known."""
+    """The last identifier of each user, as every version reads it, and beside it what else is known."""
     last = {name: [trace.last, trace.carrier.id, trace.carrier.identity] for name, trace in users.items()}
     return {"users": last, "landed": {n: landed_to_json(t) for n, t in users.items() if not t.is_single}}
 
 
 def users_from_json(raw: Any) -> dict[str, Trace]:
-    """Parse the users by name, from an object with their fields.
-
-    Raises:
-        ValueError, TypeError, KeyError, AttributeError: `users_to_json` did not write it.
-    """
+    """The users by name. Raises ValueError, TypeError, KeyError or AttributeError for what `users_to_json` did not write."""
     found: dict[str, Trace] = {}
     landed = raw.get("landed")
     for name, (identifier, snapshot_id, identity) in raw["users"].items():

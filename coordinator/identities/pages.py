@@ -1,7 +1,7 @@
 """Files of identities, which hold the users that no longer fit into the snapshots' own property. Pure.
 
-Owns: `Page`, `Leaf`, their bytes, and `spill`, which moves users from the property into a page and from a page into leaves.
-Must not know: stores, snapshots. Source: decisions 13 and 88; H16, H24.
+Owns: `Page`, `Leaf`, their bytes, and `spill`, which moves users from the property into a page and from a page into leaves. Must
+not know: stores, snapshots. Source: decisions 13 and 88; H16, H24.
 Invariants: files never change. The page and one leaf hold everything that is known about a user. A spill reads at most the page
 and one leaf, and writes at most the page and the leaves that replace that leaf.
 
@@ -29,14 +29,14 @@ from .memory import Memory, identity_file, users_from_json, users_to_json, weigh
 from .trace import Trace
 
 PAGE_USERS = 2_000
-"""A page with more users moves some of them into a leaf at each spill. A user counts once for each of its ranges."""
+"""A page with more moves some into a leaf at each spill. A user counts once for each of its ranges."""
 LEAF_USERS = 4_000
-"""A leaf with more users is split. Leaves are read as a whole, so they must stay small; pages grow with the number of leaves."""
+"""A leaf with more is split. Leaves are read as a whole, so they must stay small; pages grow with the number of leaves."""
 LONGEST_FILE = 1 << 28
 """Bytes of JSON that a file may unpack to: a damaged or hostile file must not exhaust the memory."""
 _GZIP = 31
 _DEEPEST = 64
-"""The length of the longest prefix, in bits."""
+"""The longest prefix, in bits."""
 
 Users = Mapping[str, Trace]
 
@@ -54,11 +54,7 @@ class Leaf:
 
 @dataclass(frozen=True)
 class Page:
-    """Users that no longer fit into the property: the recent ones, and the names of the leaves that hold all others.
-
-    Attributes:
-        leaves: prefix of a hash, in bits -> file; empty where there is none yet.
-    """
+    """The recent users that no longer fit into the property. `leaves`: prefix of a hash, in bits -> the file with such users."""
 
     users: Users = field(default_factory=dict)
     leaves: Mapping[str, str] = field(default_factory=dict)
@@ -67,12 +63,12 @@ class Page:
         return _packed({**users_to_json(self.users), "leaves": dict(self.leaves)})
 
     def prefix_of(self, name: str) -> str:
-        """The prefix of the leaf that holds a user; empty where there is no leaf."""
+        """The leaf that holds a user; empty where there is none."""
         bits = bits_of(name) if self.leaves else ""
         return next((bits[:n] for n in range(_DEEPEST + 1) if bits[:n] in self.leaves), "")
 
     def fullest_prefix(self, more: Users) -> str:
-        """The prefix of the leaf that would receive the most of this page and the given users."""
+        """The leaf that would receive the most of this page and the given users."""
         waiting: Counter[str] = Counter()
         for name, trace in (*self.users.items(), *more.items()):
             waiting[self.prefix_of(name)] += len(trace.ranges)
@@ -81,8 +77,6 @@ class Page:
 
 @dataclass(frozen=True)
 class IdentityFile:
-    """A page or a leaf that has not been written yet."""
-
     name: str
     data: bytes
 
@@ -90,12 +84,8 @@ class IdentityFile:
 def spill(
     memory: Memory, page: Page, leaf: Leaf | None, next_name: Callable[[str], str]
 ) -> tuple[Memory, tuple[IdentityFile, ...]]:
-    """A memory that fits into its property again, and the files that hold the rest.
-
-    Args:
-        page: the memory's page; an empty one where it has none.
-        leaf: the leaf that receives users if the page is too long; None only if the page is not.
-        next_name: returns a fresh file name, by kind.
+    """A memory that fits into its property again, and the files that hold the rest. `page` is an empty one where it has none;
+    `leaf` receives users if the page is too long, and may be None only if it is not.
     """
     if memory.page is None:  # it is complete, and this is its first page
         memory = replace(memory, users={name: replace(trace, unread=0) for name, trace in memory.users.items()})
@@ -114,12 +104,12 @@ def spill(
 
 
 def _over(newer: Users, older: Users) -> dict[str, Trace]:
-    """All users; of one that both have, both traces."""
+    """Of a user that both have, both traces."""
     return {**older, **{n: trace.over(older[n]) if n in older else trace for n, trace in newer.items()}}
 
 
 def split(leaf: Leaf) -> list[Leaf]:
-    """Split a leaf into leaves that are short enough. One user stays in one leaf, however many ranges it has."""
+    """One user stays in one leaf, however many ranges it has."""
     if len(leaf.users) <= 1 or weight(leaf.users) <= LEAF_USERS or len(leaf.prefix) >= _DEEPEST:
         return [leaf]
     halves: tuple[dict[str, Trace], dict[str, Trace]] = ({}, {})
@@ -139,11 +129,7 @@ def bits_of(name: str) -> str:
 
 
 def parse_page(data: bytes, where: str) -> Page:
-    """Parse a page file.
-
-    Raises:
-        TableCorrupt: it is garbled, or names a leaf outside the folder (H16); names file and field.
-    """
+    """Raises TableCorrupt, naming file and field, if it is garbled, or names a leaf outside the folder (H16)."""
     raw = _unpacked(data, where)
     leaves = _field(raw, "leaves", where, lambda value: {str(p): str(name) for p, name in value.items()})
     for name in leaves.values():
@@ -154,11 +140,7 @@ def parse_page(data: bytes, where: str) -> Page:
 
 
 def parse_leaf(data: bytes, prefix: str, where: str) -> Leaf:
-    """Parse a leaf file.
-
-    Raises:
-        TableCorrupt: it is garbled, or holds users of another leaf; names file and field.
-    """
+    """Raises TableCorrupt, naming file and field, if it is garbled, or holds users of another leaf."""
     users = _users(_unpacked(data, where), where)
     if not all(bits_of(name).startswith(prefix) for name in users):
         raise TableCorrupt(f"{where}: field 'users' has users whose hash does not begin with {prefix}")

@@ -2,8 +2,8 @@
 
 Owns: `recall`, the one walk past snapshots of other writers; `Known`, the cache of one committer. Must not know: the machine,
 how snapshots are written. Source: architecture §3 (identity), decisions 13 and 88; H8, H18, H24.
-Invariants: the look-up goes through the very base that a publish will be built on, and the publish carries on the same memory.
-A missing page is an error, because a user must never be assumed to be unknown.
+Invariants: the look-up goes through the very base that a publish will be built on, and the publish carries on the same memory. A
+missing page is an error, because a user must never be assumed to be unknown.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from .pages import IdentityFile, Leaf, Page, parse_leaf, parse_page, spill
 from .trace import Trace
 
 WALK = 20
-"""The largest number of other writers' snapshots that are read when no user is looked up."""
+"""So many snapshots of other writers are read at most when no user is looked up."""
 _BATCH = 16
 _KEPT_MEMORIES = 16
 _KEPT_BYTES = 16 << 20
@@ -33,9 +33,8 @@ _NOWHERE = SnapshotRef(0, "")
 
 
 class Known:
-    """One committer's cache of memories, pages and leaves. Thread-safe and bounded.
-
-    Snapshots are cached by identity, never by id alone (H18). Files never change, so their names are enough.
+    """A cache of memories, pages and leaves. Thread-safe and bounded. Snapshots are cached by identity, never by id alone (H18).
+    Files never change, so their names are enough.
     """
 
     def __init__(self) -> None:
@@ -44,18 +43,16 @@ class Known:
         self._files = KeptFiles(_KEPT_BYTES)
 
     def memory(self, snapshot: Snapshot) -> Memory | None:
-        """The memory through a snapshot, if it was made or read before."""
         with self._lock:
             return self._memories.get(SnapshotRef(snapshot.id, snapshot.identity))
 
     def keep(self, ours: SnapshotRef, memory: Memory, made: Iterable[IdentityFile]) -> None:
-        """Keep the memory that a new snapshot will carry if it lands, so that the next commit need not read it."""
+        """The memory that a new snapshot will carry if it lands, so that the next commit need not read it."""
         self.keep_memory(ours, memory)
         for file in made:
             self.keep_file(file)
 
     def keep_memory(self, ref: SnapshotRef, memory: Memory) -> None:
-        """Keep the memory through a snapshot."""
         with self._lock:
             self._memories[ref] = memory
             self._memories.move_to_end(ref)
@@ -63,14 +60,7 @@ class Known:
                 self._memories.popitem(last=False)
 
     def file(self, name: str, timeline: Timeline, needed_by: str = "") -> bytes:
-        """The bytes of a page or leaf.
-
-        Args:
-            needed_by: the file that names it, for the error; empty if it is not known.
-
-        Raises:
-            TableCorrupt: it is missing.
-        """
+        """The bytes of a page or leaf. Raises TableCorrupt if it is missing; `needed_by` is the file that names it."""
         data = self._files.get(name)
         if data is not None:
             return data
@@ -87,7 +77,6 @@ class Known:
         return data
 
     def keep_file(self, made: IdentityFile) -> None:
-        """Keep a file; drops the least recently used ones."""
         self._files.keep(made.name, made.data)
 
 
@@ -97,9 +86,9 @@ class Recalled:
 
     Attributes:
         inspected_through: the id of the base; 0 where the table has no snapshot, or no user was looked up.
-        memory: the memory through the base, to be carried on.
+        memory: to be carried on.
         trace: what is known of the user that was looked up; None where there was none, or the user is unknown.
-        page, leaf: the page and leaf, if they were read; both are set where the next memory needs them.
+        page, leaf: if they were read; both are set where the next memory needs them.
         name: the user that was looked up (see `name_of`).
     """
 
@@ -112,15 +101,15 @@ class Recalled:
 
     @property
     def last(self) -> tuple[int, SnapshotRef] | None:
-        """The largest identifier of the user, and the snapshot that carries it; None where the user is unknown."""
+        """The largest identifier of the user, and the snapshot that carries it."""
         return None if self.trace is None else (self.trace.last, self.trace.carrier)
 
     def says(self, identifier: int | None) -> bool:
-        """Whether this identifier of the user has landed, provided that the base is part of the history."""
+        """Whether this identifier has landed, provided that the base is part of the history."""
         return self.trace is not None and identifier is not None and identifier in self.trace
 
     def stranger(self, query: str) -> str:
-        """Why a commit of this query of a stream may not use the name of this user; empty where it may."""
+        """Why a commit of this query of a stream may not use this user's name; empty where it may."""
         owner = self.trace.query if self.trace is not None else ""
         if not (query and owner) or query == owner:
             return ""
@@ -130,7 +119,7 @@ class Recalled:
         )
 
     def doubt_of(self, identifier: int | None) -> str:
-        """Why this identifier of the user may have landed although nobody remembers it; empty where that cannot be."""
+        """Why this identifier may have landed although nobody remembers it; empty where that cannot be."""
         if self.trace is None or identifier is None or not self.trace.doubts(identifier):
             return ""
         return (
@@ -147,12 +136,8 @@ class Recalled:
         riders: Iterable[tuple[str, int]] = (),
         query: str = "",
     ) -> tuple[Memory, tuple[IdentityFile, ...]]:
-        """The memory of the next snapshot, and the files that must be written before it is published.
-
-        Args:
-            riders: name (see `name_of`) and identifier of the other commits in it. If they are too many for the property,
-                `with_room` comes first.
-            query: the query of a stream that the user's commit belongs to.
+        """The memory of the next snapshot, and the files that must be written before it is published. `riders`: name and
+        identifier of the other commits in it; if they are too many for the property, `with_room` comes first.
         """
         own = [] if identifier is None else [(name_of(user), identifier)]
         memory = self.after([*own, *riders], ours, query)
@@ -161,7 +146,7 @@ class Recalled:
         return spill(memory, self.page or Page(), self.leaf, next_name)
 
     def after(self, commits: Iterable[tuple[str, int]], ours: SnapshotRef, query: str = "") -> Memory:
-        """The memory after some more commits, by name (see `name_of`) and identifier; it may be too large for the property."""
+        """After some more commits, by name (see `name_of`) and identifier; it may be too large for the property."""
         memory = self.memory
         for name, identifier in commits:
             is_new = name not in memory.users and name != self.name
@@ -182,13 +167,12 @@ def recall(
 ) -> Recalled:
     """The memory through a base, and what is known of a user.
 
-    Needs no request if lakelatch made the base and the user is a recent one that commits in order; otherwise a page, and
-    perhaps a leaf. Snapshots of other writers above lakelatch's newest one are read once, and cached.
+    Needs no request if lakelatch made the base and the user is a recent one that commits in order; otherwise a page, and perhaps
+    a leaf. Snapshots of other writers above lakelatch's newest one are read once, and cached.
 
     Args:
-        user: the user to look up; None looks up nobody and reads at most `WALK` snapshots.
-        known: the cache.
-        identifier: the identifier of the user that is asked for; its last one if None.
+        user: None looks up nobody and reads at most `WALK` snapshots.
+        identifier: the identifier that is asked for; the user's last one if None.
 
     Raises:
         TableCorrupt: a snapshot, a page or a leaf is damaged or missing.
@@ -227,13 +211,8 @@ def with_room(
     timeline: Timeline,
     known: Known,
 ) -> Recalled:
-    """What `carried_on` needs to remember some more commits: page and leaf, if the next memory will overflow.
-
-    Args:
-        commits: name (see `name_of`) and identifier, if it is known, of each.
-
-    Raises:
-        TableCorrupt: a page or a leaf is damaged or missing.
+    """What `carried_on` needs to remember some more commits (name, and identifier if it is known): page and leaf, if the next
+    memory will overflow. Raises TableCorrupt as `recall`.
     """
     memory, page, leaf = recalled.memory, recalled.page, recalled.leaf
     after = recalled.after([(name, number) for name, number in commits if number is not None], _NOWHERE)
@@ -249,7 +228,7 @@ def with_room(
 
 
 def _naming(base: Snapshot | None, page: str, timeline: Timeline) -> str:
-    """The base's file, if the base itself names a page."""
+    """The base's file, if the base itself names the page."""
     return timeline.file_of(base) if base is not None and memory_of(base).page == page else ""
 
 
@@ -265,11 +244,7 @@ def _leaf(page: Page, prefix: str, timeline: Timeline, known: Known, needed_by: 
 
 
 def _memory_through(base: Snapshot | None, timeline: Timeline, known: Known, *, to_the_end: bool) -> Memory:
-    """The memory of lakelatch's newest snapshot, and of the commits of other writers above it.
-
-    Results are cached after each batch. If the walk takes longer than its base may age, the next one continues instead of
-    starting over.
-    """
+    """Cached after each batch: if the walk takes longer than its base may age, the next one continues."""
     if base is None:
         return Memory()
     ref = SnapshotRef(base.id, base.identity)
@@ -290,10 +265,8 @@ def _memory_through(base: Snapshot | None, timeline: Timeline, known: Known, *, 
 
 
 def _more(memory: Memory, to_the_end: bool, ours: bool, read: int) -> int:
-    """How many older snapshots to read in the next batch.
-
-    A memory that overflows is completed first: only a complete one may have a page, or the order of two pages would be
-    ambiguous.
+    """How many older snapshots to read in the next batch. A memory that overflows is completed first: only a complete one may
+    have a page, or the order of two pages would be ambiguous.
     """
     if memory.complete:
         return 0
@@ -303,11 +276,7 @@ def _more(memory: Memory, to_the_end: bool, ours: bool, read: int) -> int:
 
 
 def named_files(snapshot: Snapshot, timeline: Timeline, known: Known) -> list[str]:
-    """The keys of all files of identities that a snapshot needs: its page, and the leaves that the page names.
-
-    Raises:
-        TableCorrupt: the page is damaged or missing.
-    """
+    """A snapshot's page, and the leaves that it names. Raises TableCorrupt if the page is damaged or missing."""
     name = memory_of(snapshot).page
     names = () if name is None else (name, *_page(name, timeline, known, timeline.file_of(snapshot)).leaves.values())
     return [timeline.paths.identities(name) for name in names]

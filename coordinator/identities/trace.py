@@ -16,7 +16,7 @@ from typing import Any
 from ..protocol.snapshot_ref import SnapshotRef
 
 RECENT = 8
-"""Of so many landings the snapshot is remembered, besides that of the last identifier."""
+"""Of so many landings the snapshot is remembered, besides the last identifier's."""
 SHORT = 8
 """The ranges that a property keeps of a user whose older ones are in a page."""
 
@@ -28,8 +28,7 @@ class Trace:
     """What is known of one commit user.
 
     Attributes:
-        last: the largest identifier that has landed.
-        carrier: the snapshot that carries it.
+        last: the largest identifier that has landed, in snapshot `carrier`.
         ranges: the first and last identifier of each unbroken run that has landed, ascending.
         recent: identifiers that landed lately, other than `last`, each with its snapshot's id, the latest landing last.
         floor: an identifier below it may have landed, although no range holds it; None where all of them are known.
@@ -47,7 +46,6 @@ class Trace:
 
     @staticmethod
     def of(identifier: int, snapshot: SnapshotRef, unread: int = 0, query: str = "") -> Trace:
-        """A user of whom one identifier has landed."""
         return Trace(identifier, snapshot, ((identifier, identifier),), unread=unread, query=query)
 
     @property
@@ -63,19 +61,17 @@ class Trace:
         return at >= 0 and identifier <= self.ranges[at][1]
 
     def settles(self, identifier: int) -> bool:
-        """Whether this trace alone tells about an identifier, so that no page or leaf has to be read."""
+        """Whether this trace alone tells about it, so that no page or leaf has to be read."""
         return identifier in self or self.unread == 0 or (self.unread == 1 and identifier > self.last)
 
     def doubts(self, identifier: int) -> bool:
-        """Whether an identifier may have landed, although nothing remembers it."""
+        """Whether it may have landed, although nothing remembers it."""
         return self.floor is not None and identifier < self.floor and identifier not in self
 
     def with_landing(self, identifier: int, snapshot: SnapshotRef, query: str = "") -> Trace:
-        """This trace after one more landing."""
         return Trace.of(identifier, snapshot, self.unread, query).over(self)
 
     def over(self, older: Trace) -> Trace:
-        """This trace, extended by an older one of the same user."""
         ahead = self if self.last >= older.last else older
         landings = {**dict(older._landings), **dict(self._landings)}
         recent = [(i, s) for i, s in sorted(landings.items(), key=lambda one: one[1]) if i != ahead.last]
@@ -91,13 +87,13 @@ class Trace:
         )
 
     def short(self) -> Trace:
-        """This trace without the older of its many ranges, which must be in a page."""
+        """Without the older of its many ranges, which must be in a page."""
         if self.is_short:
             return self
         return replace(self, ranges=self.ranges[-SHORT:], unread=max(self.unread, 1))
 
     def with_floor(self) -> Trace:
-        """This trace, if nothing is known of the identifiers below its last one but what it holds."""
+        """If nothing is known of the identifiers below its last one but what it holds."""
         return replace(self, floor=self.last)
 
     @property
@@ -125,9 +121,8 @@ def _joined(ranges: Iterable[tuple[int, int]]) -> Ranges:
 
 
 def landed_to_json(trace: Trace) -> list[Any]:
-    """What is known of a user besides its last identifier: [ranges, recent landings, floor, unread], and its query if it has one.
-
-    Ranges are differences, each from the number before it, because those are short and repeat.
+    """What is known of a user besides its last identifier: [ranges, recent landings, floor, unread], and its query if it has
+    one. Ranges are differences, each from the number before it, because those are short and repeat.
     """
     ends = list(itertools.chain.from_iterable(trace.ranges))
     steps = [ends[0], *(b - a for a, b in itertools.pairwise(ends))]
@@ -136,11 +131,7 @@ def landed_to_json(trace: Trace) -> list[Any]:
 
 
 def trace_from_json(last: Trace, raw: Any, name: str) -> Trace:
-    """The trace of a user whose last identifier is known.
-
-    Raises:
-        ValueError, TypeError: `landed_to_json` did not write it.
-    """
+    """The trace of a user whose last identifier is known. Raises ValueError or TypeError as `users_from_json`."""
     steps, recent, floor, unread, *more = raw
     query = more[0] if more else ""
     if len(more) > 1 or type(query) is not str:

@@ -1,9 +1,8 @@
 """What a snapshot says of the commits that it carries.
 
-Owns: `Carried` and the property with the list of them. Must not know: stores, how a leader chooses its riders. Source: decision
-71.
-Invariant: a snapshot whose commit ever registered an intent, or that carries riders, lists everybody in it, its own commit first.
-Other snapshots have no such list, and carry the commit of their user alone.
+Owns: `Carried` and the property that lists them. Must not know: stores, how a leader chooses its riders. Source: decision 71.
+Invariant: a snapshot whose commit ever registered an intent, or that carries riders, lists everybody in it, its own commit
+first. Other snapshots have no such list, and carry the commit of their user alone.
 """
 
 from __future__ import annotations
@@ -22,13 +21,7 @@ CARRIES_PROPERTY = "lakelatch.carries"
 
 @dataclass(frozen=True, slots=True)
 class Carried:
-    """One commit in a snapshot.
-
-    Attributes:
-        user, identifier: its identity; the user as the memory of identities spells it, identifier None where it has none.
-        commit: the id of the commit.
-        rows: the number of rows that it added.
-    """
+    """One commit in a snapshot. The user is spelt as the memory of identities does; `rows` is the number that it added."""
 
     user: str
     identifier: int | None
@@ -40,17 +33,12 @@ class Carried:
 
 
 def to_property(carried: Iterable[Carried]) -> str:
-    """The property for these commits, the leader first."""
     rows = [[c.user, c.identifier, c.commit, c.rows] for c in carried]
     return json.dumps(rows, separators=(",", ":"), ensure_ascii=False)
 
 
 def carried_by(snapshot: Snapshot) -> tuple[Carried, ...]:
-    """The commits that a snapshot lists, its leader first; none where it has no list.
-
-    Raises:
-        TableCorrupt: the list is garbled; names the property.
-    """
+    """The commits that a snapshot lists, its leader first. Raises TableCorrupt, naming the property, if the list is garbled."""
     text = snapshot.own_properties.get(CARRIES_PROPERTY)
     if text is None:
         return ()
@@ -66,5 +54,5 @@ def carried_by(snapshot: Snapshot) -> tuple[Carried, ...]:
 
 
 def riders_of(snapshot: Snapshot) -> tuple[Carried, ...]:
-    """The commits of others that a snapshot carries. Errors as for `carried_by`."""
+    """The commits of others. Errors as for `carried_by`."""
     return carried_by(snapshot)[1:]

@@ -1,7 +1,6 @@
 """One commit, which may be one of several in its snapshot.
 
-Owns: `Commit`: which commit of a snapshot is meant, and its part of the snapshot's delta; `commits_named`. Must not know: what is
-done with it. Source: decision 71, decision 85.
+Owns: `Commit`, `commits_named`. Must not know: what is done with it. Source: decision 71, decision 85.
 Invariant: the manifests of a commit are told by its id, which their names contain (`Intent`). Only appends share a snapshot.
 """
 
@@ -20,12 +19,7 @@ from .carried import CARRIES_PROPERTY, Carried, carried_by
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """One commit of a table.
-
-    Attributes:
-        snapshot: the snapshot that has it.
-        carried: which of the commits in the snapshot it is; None where the snapshot has no other.
-    """
+    """One commit of a table. `carried` says which of its snapshot's commits; None where there is no other."""
 
     snapshot: Snapshot
     carried: Carried | None = None
@@ -37,11 +31,7 @@ class Commit:
         return f"the commit of {self.carried} in snapshot {number} ({kind})"
 
     def delta_manifests(self, timeline: Timeline) -> tuple[ManifestFile, ...]:
-        """Its own manifests of those that the snapshot added.
-
-        Raises:
-            TableCorrupt: the snapshot's list of commits names it, and no manifest is its own.
-        """
+        """Its own manifests of those that the snapshot added. Raises TableCorrupt if there is none."""
         lines = timeline.delta_manifests(self.snapshot)
         if self.carried is None:
             return lines
@@ -55,11 +45,7 @@ class Commit:
 
 
 def only_commit_of(snapshot: Snapshot) -> Commit:
-    """The commit of a snapshot.
-
-    Raises:
-        InvalidArgument: it has several; names them.
-    """
+    """The commit of a snapshot. Raises InvalidArgument if it has several, and names them."""
     carried = carried_by(snapshot)
     if len(carried) < 2:
         return Commit(snapshot)
@@ -71,7 +57,7 @@ def only_commit_of(snapshot: Snapshot) -> Commit:
 
 
 def commits_named(snapshots: Iterable[Snapshot | None], commit_user: str, identifier: int | None) -> list[Commit]:
-    """The commits of an identity, of those in some snapshots. A snapshot of another engine has one commit."""
+    """The commits of an identity in some snapshots. A snapshot of another engine has one commit."""
     name, number = name_of(commit_user), BATCH_IDENTIFIER if identifier is None else identifier
     found = []
     for snapshot in (s for s in snapshots if s is not None):

@@ -1,7 +1,7 @@
 """One append that waits to be carried, as a value and as a file.
 
-Owns: `Intent`, its file's name and content, and the rule that says which intents a leader may carry. Must not know: stores,
-who registers an intent and when. Source: decision 71; format/manifests §2; H16.
+Owns: `Intent`, its file's name and content, and the rule that says which intents a leader may carry. Must not know: stores, who
+registers an intent and when. Source: decision 71; format/manifests §2; H16.
 Invariants: an intent holds for exactly two snapshot ids, and names the snapshot below them by its identity. Whatever is wrong
 with a file of another writer is one `TableCorrupt` that names the file and the field.
 """
@@ -27,8 +27,7 @@ from ..protocol.snapshot_ref import SnapshotRef
 from .carried import carried_by
 
 IDS = 2
-"""An intent holds for so many snapshot ids. A leader then needs to read no other snapshot than its base to know that the intent
-has not landed yet."""
+"""An intent holds for so many snapshot ids. A leader need read no other snapshot than its base to see that it has not landed."""
 _VERSION = 1
 _FILE = re.compile(r"^intent-(?P<lo>[1-9]\d{0,18})-(?P<commit>[0-9A-Za-z-]{1,64})\.json$")
 
@@ -48,11 +47,10 @@ class Intent:
 
     Attributes:
         commit: the id of its commit, which its manifests' names contain. It tells twins with one identity apart.
-        user, identifier: the identity; the user as the memory of identities spells it, identifier None where it has none.
+        user: as the memory of identities spells it.
         base: the snapshot that was the newest when it was registered, and through which its identity was looked up.
-        schema_id, buckets: the schema that its files were written with, and their number of buckets.
-        rows: the number of rows in its files.
-        manifests: its manifests, as a manifest list names them.
+        schema_id, buckets: of the schema that its files were written with.
+        manifests: as a manifest list names them.
         table: identity and place of the table that it was registered in; empty in intents of older versions.
 
     >>> Intent("c1", "etl", 7, SnapshotRef(4, "u4"), 0, -1, 10, ()).ids
@@ -71,7 +69,6 @@ class Intent:
 
     @property
     def ids(self) -> tuple[int, int]:
-        """The first and the last snapshot id that may carry it."""
         return ids_above(self.base)
 
     @property
@@ -83,7 +80,7 @@ class Intent:
         return newest_id < self.ids[1]
 
     def to_json(self) -> bytes:
-        """Its file. The manifests are an Avro manifest list, as the format has it, so nothing of them gets lost."""
+        """The manifests are an Avro manifest list, as the format has it, so nothing of them gets lost."""
         raw: dict[str, Any] = {
             "version": _VERSION,
             "commit": self.commit,
@@ -110,14 +107,8 @@ def parse_name(file_name: str) -> tuple[int, str] | None:
 
 
 def parse_intent(data: bytes, where: str) -> Intent:
-    """Parse the file of an intent.
-
-    Args:
-        where: the file's key, for the error.
-
-    Raises:
-        TableCorrupt: it is garbled, names a manifest outside the folder (H16) or one of another commit, or does not fit its own
-            name.
+    """Raises TableCorrupt if the file is garbled, names a manifest outside the folder (H16) or one of another commit, or does
+    not fit its own name.
     """
     try:
         raw = parse_json(data)
@@ -172,14 +163,7 @@ def _count(raw: dict[str, Any], field: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Leader:
-    """The commit that chooses its riders.
-
-    Attributes:
-        base: the snapshot that it builds on.
-        commit, user, identifier: its own id, and its identity.
-        schema_id, buckets: the schema and the number of buckets of its own files.
-        table: identity and place of its table.
-    """
+    """The commit that chooses its riders: the snapshot that it builds on, its identity, and what its files were written with."""
 
     base: Snapshot
     commit: str
@@ -221,7 +205,6 @@ class Leader:
         return tuple(chosen.values())
 
     def _stands(self, intent: Intent) -> bool:
-        """Whether the snapshot that the intent was registered on is the leader's base, or the base of that."""
         if intent.base.id == self.base.id:
             return intent.base.identity == self.base.identity
         return base_of(self.base) == intent.base

@@ -5,9 +5,9 @@ Source: decision 71; format/commit §12.
 Invariants: an intent without an answer counts as registered. Nothing that is wrong with another writer's file stops a commit:
 such an intent is not carried. An intent is removed only when its commit has landed, or its last id is published.
 
-The objects lie in `lakelatch/intents/` under the table's root, and under the branch's own folder for another branch: they go with
-it, so that a branch that is made again from the same snapshot does not carry them. Apache Paimon's readers and its orphan cleaner
-look into the folders of the format only (format/commit §12).
+The objects lie in `lakelatch/intents/` under the table's root, and under the branch's own folder for another branch: they go
+with it, so that a branch that is made again from the same snapshot does not carry them. Apache Paimon's readers and its orphan
+cleaner look into the folders of the format only (format/commit §12).
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ FOLDER = "lakelatch/intents/"
 KEY = re.compile(rf"^(?:{BRANCH_DIR}/branch-(?P<branch>[^/]+)/)?{FOLDER}(?:intent-[^/]+\.json|ticket-[^/]+)$")
 """Intents, and tickets, which are orphans once they are old."""
 STALE_AFTER_MS = 3_600_000
-"""An intent that is older than this belongs to a writer that has died. No leader carries it, because the orphan cleaner of
-another engine, which does not know of intents, may have deleted its files. Its resolver looks whether they are there."""
+"""The writer of an older intent has died. No leader carries it, because the orphan cleaner of another engine, which does not
+know of intents, may have deleted its files. Its resolver looks whether they are there.
+"""
 READS_AT_ONCE = 32
-"""Riders wait while their leader reads their intents, which are small: a hundred take four round trips, and not thirteen."""
+"""Riders wait while their leader reads their intents, which are small."""
 MOST_RIDERS = 1_000
-"""A leader carries so many others at most, so that its snapshot and its reads stay small. The rest rides with the next one."""
+"""So that a leader's snapshot and its reads stay small. The rest rides with the next one."""
 
 
 def folder_of(paths: TablePaths) -> str:
-    """The folder with the intents of a branch."""
     return f"{paths.root}{FOLDER}"
 
 
@@ -47,13 +47,8 @@ def key_of(paths: TablePaths, intent: Intent) -> str:
 
 
 def register(timeline: Timeline, intent: Intent) -> str | None:
-    """Make an intent known to everybody.
-
-    Returns:
-        None if the store says that it is kept; otherwise why this is not known. It counts as registered in both cases.
-
-    Raises:
-        StoreUnavailable: it was refused, and is certainly not registered.
+    """Make an intent known to everybody: None if the store says that it is kept, otherwise why this is not known. It counts as
+    registered in both cases. Raises StoreUnavailable if it was refused, and is certainly not registered.
     """
     match timeline.store.put_if_absent(key_of(timeline.paths, intent), intent.to_json()):
         case Created() | AlreadyThere():
@@ -74,11 +69,8 @@ def glance(timeline: Timeline) -> tuple[ObjectInfo, ...]:
 
 
 def waiting(timeline: Timeline, leader: Leader, wall_ms: int) -> tuple[ObjectInfo, ...]:
-    """The files of the intents whose names fit a leader's base, and whose commits are not in it, in the order of their names. A
-    store that fails shows none.
-
-    Args:
-        wall_ms: the time now, in milliseconds since 1970.
+    """The files of the intents whose names fit a leader's base, and whose commits are not in it, in the order of their names, as
+    of `wall_ms` (milliseconds since 1970). A store that fails shows none.
     """
     found = [info for info in glance(timeline) if _may_ride(info, leader, wall_ms)]
     try:
@@ -91,7 +83,7 @@ def waiting(timeline: Timeline, leader: Leader, wall_ms: int) -> tuple[ObjectInf
 
 
 def asking(timeline: Timeline, base: Snapshot, wall_ms: int) -> int:
-    """How many commits ask to be carried above a snapshot; arguments and errors as for `waiting`."""
+    """How many commits ask to be carried above a snapshot, as `waiting`."""
     return len(waiting(timeline, Leader(base, "", "", base.schema_id, NO_BUCKETS), wall_ms))
 
 
@@ -113,7 +105,6 @@ def _name(info: ObjectInfo) -> str:
 
 
 def _commit_of(info: ObjectInfo) -> str:
-    """The commit whose intent a file holds; empty for any other file."""
     said = parse_name(_name(info))
     return "" if said is None else said[1]
 
@@ -126,7 +117,7 @@ def _may_ride(info: ObjectInfo, leader: Leader, wall_ms: int) -> bool:
 
 
 def _read(store: Store, key: str) -> Intent | None:
-    """An intent of another writer; None where it is gone, unreadable or not an intent."""
+    """None where it is gone, unreadable or not an intent."""
     try:
         return parse_intent(store.get(key), key)
     except (ObjectNotFound, LakelatchError):
@@ -134,7 +125,7 @@ def _read(store: Store, key: str) -> Intent | None:
 
 
 def remove(timeline: Timeline, names: Iterable[str]) -> None:
-    """Remove intents by their file names. Orphan cleaning removes those that cannot be removed now."""
+    """Orphan cleaning removes those that cannot be removed now."""
     keys = [folder_of(timeline.paths) + name for name in names]
     if keys:
         try:
@@ -150,14 +141,9 @@ def everywhere(timeline: Timeline) -> tuple[str, ...]:
 
 
 def all_open(store: Store, keys: Iterable[str], newest_id_of: Mapping[str, int]) -> Iterator[tuple[str, Intent]]:
-    """Those intents that may still be carried, each with its key.
-
-    Args:
-        keys: from `everywhere`.
-        newest_id_of: the newest snapshot id of each branch, as of a later look; nothing rides where there is none.
-
-    Raises:
-        TableCorrupt: the file of one that is open is garbled, so the files that it needs are not known (H11).
+    """Those intents (of `everywhere`) that may still be carried, each with its key. `newest_id_of`: by branch, as of a later
+    look; nothing rides where there is none. Raises TableCorrupt if an open one is garbled, so that the files that it needs are
+    not known (H11).
     """
     for key in keys:
         place = KEY.match(key)

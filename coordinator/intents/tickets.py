@@ -1,9 +1,8 @@
 """Tickets: commits that wait for the table say so, and let those go first that came before them.
 
-Owns: `Ticket`: taking one, how many are ahead, giving it back. Must not know: when a commit takes one, how long a turn lasts.
-Source: decision 116.
-Invariant: a ticket decides nothing. Whoever sees none, or a wrong number of them, loses a race at most. So whatever is wrong with
-the store or with a file is no error of the commit, and nothing is kept in memory or in snapshots for tickets.
+Owns: `Ticket`. Must not know: when a commit takes one, how long a turn lasts. Source: decision 116.
+Invariant: a ticket decides nothing. Whoever sees none, or a wrong number of them, loses a race at most. So whatever is wrong
+with the store or with a file is no error of the commit, and nothing is kept in memory or in snapshots for tickets.
 """
 
 from __future__ import annotations
@@ -21,21 +20,15 @@ from .shelf import folder_of, glance
 
 _FILE = re.compile(r"/ticket-(?P<number>\d{1,19})-(?P<commit>[0-9A-Za-z-]{1,64})$")
 _OVER = b"over"
-"""What is in a ticket that could not be deleted; a ticket that counts is empty."""
+"""In a ticket that could not be deleted; one that counts is empty."""
 STALE_AFTER_MS = 60_000
-"""A ticket that is so much older than the newest one is that of a dead process. Until then it costs the others a turn."""
+"""A ticket so much older than the newest one is that of a dead process. Until then it costs the others a turn."""
 
 
 @dataclass
 class Ticket:
-    """The place of one commit among those that wait.
-
-    Args:
-        commit: its id.
-
-    Attributes:
-        number: the snapshot after which it began to wait; None as long as it has no ticket. Smaller ones go first, whatever the
-            clocks say.
+    """The place of one commit among those that wait. `number` is the snapshot after which it began to wait; None as long as it
+    has no ticket. Smaller ones go first, whatever the clocks say.
     """
 
     timeline: Timeline
@@ -44,11 +37,7 @@ class Ticket:
     _stale: list[str] = field(default_factory=list)
 
     def ahead(self, newest_id: int) -> int:
-        """How many commits wait that came before this one, which has a ticket from now on. Takes one round trip.
-
-        Args:
-            newest_id: the newest snapshot that it knows.
-        """
+        """How many wait that came before this one, which has a ticket from now on. Takes one round trip."""
         found, _ = self.timeline.both(lambda: glance(self.timeline), lambda: self._take(newest_id))
         waiting = dict(_tickets(found))
         newest_ms = max((info.modified_ms for info in waiting.values()), default=0)
@@ -57,10 +46,8 @@ class Ticket:
         return sum(place < self._place for place in live)
 
     def give_back(self) -> bool:
-        """Let the next one go on. Takes away those of the dead that were seen, too.
-
-        Returns:
-            False if the store refuses that. The ticket then says that it is over, and stays until the table is cleaned.
+        """Let the next one go on; also takes away tickets of the dead that were seen. False if the store refuses that: the
+        ticket then says that it is over, and stays until the table is cleaned.
         """
         if self.number is None:
             return True
@@ -92,7 +79,6 @@ class Ticket:
 
 
 def _tickets(files: Iterable[ObjectInfo]) -> Iterable[tuple[tuple[int, str], ObjectInfo]]:
-    """The places of those that wait."""
     for info in files:
         found = _FILE.search(info.key)
         if found is not None and not info.size:
@@ -100,5 +86,4 @@ def _tickets(files: Iterable[ObjectInfo]) -> Iterable[tuple[tuple[int, str], Obj
 
 
 def waiting(timeline: Timeline) -> int:
-    """How many commits have a ticket."""
     return sum(1 for _ in _tickets(glance(timeline)))

@@ -21,21 +21,18 @@ from .intent import ids_above
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Where an intent may land. `commit`: the id of its commit; `base`: the snapshot that it was registered on."""
+    """Where the intent of a commit may land, which was registered on `base`."""
 
     commit: str
     base: SnapshotRef
 
     @property
     def ids(self) -> tuple[int, int]:
-        """The first and the last snapshot id that may carry it."""
         return ids_above(self.base)
 
 
 @dataclass(frozen=True, slots=True)
 class Aboard:
-    """The commit is in this snapshot."""
-
     snapshot: Snapshot
 
 
@@ -53,12 +50,8 @@ Fate: TypeAlias = Aboard | StillOpen | Closed | Untold
 
 
 def look_for(window: Window, latest: Snapshot | None, timeline: Timeline) -> Fate:
-    """What became of an intent, as of the newest snapshot of the history.
-
-    Needs no request where the newest snapshot is the first that could carry it, and one where it is the second.
-
-    Raises:
-        LakelatchError: the store does not answer, or a snapshot is damaged.
+    """What became of an intent, as of the newest snapshot. Needs no request where that is the first that could carry it, and one
+    where it is the second. Raises LakelatchError if the store does not answer, or a snapshot is damaged.
     """
     first, last = window.ids
     if latest is None or latest.id < window.base.id:
@@ -92,9 +85,8 @@ def look_for(window: Window, latest: Snapshot | None, timeline: Timeline) -> Fat
 
 
 def aboard_of(window: Window, snapshot: Snapshot) -> Aboard | None:
-    """The answer of `look_for` where this snapshot alone gives it, because it carries the commit.
-
-    Whether it stands is checked in any case before the commit is reported, so it need not be the newest.
+    """The answer of `look_for` where this snapshot alone gives it, because it carries the commit. Whether it stands is checked
+    in any case before the commit is reported, so it need not be the newest.
     """
     return Aboard(snapshot) if snapshot.id in window.ids and _carries(snapshot, window.commit) else None
 
@@ -108,7 +100,7 @@ def _replaced(window: Window) -> Untold:
 
 
 def _out_of_reach(snapshot: Snapshot, timeline: Timeline) -> Untold | None:
-    """Why it is not seen that the history goes through a snapshot; None where it is (H9)."""
+    """Why the history is not seen to go through a snapshot; None where it is (H9)."""
     ours = ev.SnapshotPrepared(SnapshotRef(snapshot.id, ""), base_of(snapshot), "")
     held = read_name(timeline, ours, doubtful=True)
     if isinstance(held, Lost) and held.winner is not None and held.winner.identity == snapshot.identity:

@@ -2,9 +2,9 @@
 
 Owns: `AfterCommit`, and when it is a table's turn. Must not know: how a commit is made, what expires. Source: format/commit §9;
 decision 65; H23.
-Invariants: a commit is neither failed nor delayed by it. In one process no two expiries of one branch run at once. The child of a
-fork begins afresh. At the end of the interpreter an expiry may run on for a few seconds; one that is cut off is finished by the
-next.
+Invariants: a commit is neither failed nor delayed by it. In one process no two expiries of one branch run at once. The child of
+a fork begins afresh. At the end of the interpreter an expiry may run on for a few seconds; one that is cut off is finished by
+the next.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from .retention import Retention, is_automatic
 _LOG = logging.getLogger("lakelatch.expiry")
 LONGEST_PAUSE_S = 60.0
 PAUSE_SHARE = 100
-"""After a run, the next one waits for this part of the time that snapshots are kept, and at most `LONGEST_PAUSE_S`."""
+"""The next run waits for this part of the time that snapshots are kept, and at most `LONGEST_PAUSE_S`."""
 TRIED_AGAIN_S = 3600.0
 """What the store did not delete is left alone for so long, by this process."""
 _ROUNDS = 100
@@ -42,11 +42,9 @@ class _Turn:
     """The state of one branch of one table in this process.
 
     Attributes:
-        running: whether an expiry is queued or runs.
-        again: whether a commit came meanwhile.
+        running: whether an expiry is queued or runs; `again`: whether a commit came meanwhile.
         not_before_s: by the monotonic clock; a commit before this begins no expiry.
-        refused: snapshots that the store did not delete.
-        until_s: when these are forgotten.
+        refused: snapshots that the store did not delete, until `until_s`.
     """
 
     running: bool = False
@@ -66,7 +64,7 @@ class AfterCommit:
     """Called after each commit to a branch. Returns at once and raises nothing.
 
     Attributes:
-        timeline: the branch; one that knows the table's first schema, so that another table at the same place is left alone.
+        timeline: knows the table's first schema, so that another table at the same place is left alone.
         options: those with which the commit was made. The expiry itself goes by the newest.
     """
 
@@ -130,7 +128,7 @@ class AfterCommit:
             turn.running = False
 
     def _others_were_here(self, pause_s: float) -> bool:
-        """Has another process begun an expiry since the last pause began? It has written EARLIEST then. Times are the store's."""
+        """Another process that has begun an expiry since the last pause began has written EARLIEST. Times are the store's."""
         if pause_s < 1:
             return False
         folder = self.timeline.paths.snapshot_dir
@@ -148,7 +146,6 @@ class AfterCommit:
 
     @past_refusals()
     def _expired(self, refused: RefusedRoots) -> tuple[TableOptions, int]:
-        """Expire consumers and then snapshots. Returns the newest options, and how many snapshots went."""
         timeline = self.timeline
         timeline.check_table()
         schema = timeline.latest_schema()

@@ -30,14 +30,7 @@ from .roots import Root, read_roots
 
 @dataclass(frozen=True)
 class ChangelogPlan:
-    """The changelogs that an expiry deletes.
-
-    Attributes:
-        ids: ascending.
-        earliest_id: the oldest one that stays.
-        steps: their files, in the order of deletion.
-        seen: all roots at the time of planning.
-    """
+    """The changelogs that an expiry deletes, ascending, and the oldest one that stays."""
 
     ids: tuple[int, ...] = ()
     earliest_id: int = 0
@@ -54,17 +47,14 @@ class ChangelogPlan:
 
 
 def keeps_of(schema: TableSchema, retention: Retention) -> Keeps:
-    """What outlives an expired snapshot of a table."""
     if retention.changelogs is None:
         return "nothing"
     return "delta" if _tells_by_delta(schema.options) else "changelog"
 
 
 def share_files(timeline: Timeline, keeps: Keeps) -> bool:
-    """May changelogs hold files that expiring snapshots name or have deleted?
-
-    A changelog with changelog files holds files of its own only. One without holds the files of new rows, which a snapshot's
-    expiry leaves alone if it keeps such ones itself.
+    """May changelogs hold files that expiring snapshots name or have deleted? One with changelog files holds only files of its
+    own. One without holds the files of new rows, which a snapshot's expiry leaves alone if it keeps such ones itself.
     """
     if keeps == "delta":
         return False
@@ -76,10 +66,8 @@ def _tells_by_delta(options: TableOptions) -> bool:
 
 
 def save_as_changelogs(timeline: Timeline, ids: Sequence[int]) -> None:
-    """Copy snapshots into the folder of changelogs. An interrupted run is repeated without harm.
-
-    Raises:
-        StoreUnavailable: a copy may not have been written: run it again.
+    """Copy snapshots into the folder of changelogs; repeating it does no harm. Raises StoreUnavailable if a copy may not have
+    been written.
     """
 
     def save(number: int) -> int | None:
@@ -106,9 +94,8 @@ def plan_changelogs(
     """Plan an expiry of the changelogs of the timeline's branch. Changes nothing.
 
     Args:
-        retention: how long changelogs are kept; None if they go with their snapshots, then the plan is empty.
+        retention: None if they go with their snapshots, then the plan is empty.
         first: the oldest snapshot that stays; changelogs from its id on do not count.
-        latest_id: the id of the newest snapshot.
         first_needed: the snapshot that the slowest consumer reads next.
 
     Raises: as `plan_expiry`.
@@ -148,13 +135,13 @@ def _planned(reach: Reach, doomed: Sequence[Root], ends: Sequence[Root], latest_
 
 
 def _is_own(named: Named, key: str, timeline: Timeline) -> bool:
-    """Does a list go with the changelog? The index manifest went with the snapshot."""
+    """The index manifest went with the snapshot."""
     index = named.root.snapshot.index_manifest
     return index is None or key != timeline.paths.manifest(index)
 
 
 def _gone(reach: Reach, named: Sequence[Named]) -> Gone:
-    """The changelog files; and of changelogs without such, the files that their deltas delete."""
+    """The changelog files; of changelogs without such, the files that their deltas delete."""
     plain = [n for n in named if n.root.snapshot.changelog_manifest_list is None]
     gone = gone_after(reach, plain)
     gone.complete = is_linear(n.root.snapshot for n in named)  # what a changelog lacks went with its snapshot
@@ -186,6 +173,6 @@ def apply_changelogs(timeline: Timeline, plan: ChangelogPlan, progress: Progress
 
 
 def _adds_only(timeline: Timeline, plan: ChangelogPlan, root: Root) -> bool:
-    """Is a new root a commit, or the changelog of one, that cannot bring back a file?"""
+    """Is it a commit, or the changelog of one, that cannot bring back a file?"""
     own = timeline.snapshot_id_of(root.key) is not None or root.key.startswith(timeline.paths.changelog_dir)
     return own and root.snapshot.id > plan.earliest_id and root.snapshot.commit_kind != "OVERWRITE"

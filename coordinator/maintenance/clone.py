@@ -2,9 +2,9 @@
 
 Owns: `plan_clone`, `ClonePlan`, `apply_clone`. Must not know: rows, what the files hold. Source: decisions 66, 94; H10, H21.
 Invariants: snapshots are listed before the files that they name, so that each one of the plan has all of its files in the plan.
-They are written after those files, and schema 0 last of all, by one atomic create: until then the copy is no table. Snapshots and
-tags that were being deleted meanwhile are left out, and so is what belongs to running processes: their intents and journals. If
-a file could not be copied any more, and a root needs it, the copy is planned again.
+They are written after those files, and schema 0 last of all, by one atomic create: until then the copy is no table. Snapshots
+and tags that were being deleted meanwhile are left out, and so are intents and journals of running processes. If a file could
+not be copied any more, and a root needs it, the copy is planned again.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ _ROOT = re.compile(rf"^(?:{BRANCH_DIR}/branch-[^/]+/)?(?:{'|'.join(_ROOT_DIRS)})
 _SNAPSHOT = re.compile(rf"^(?:{BRANCH_DIR}/branch-(?P<branch>[^/]+)/)?{SNAPSHOT_DIR}/snapshot-\d+$")
 _SCHEMA_0 = re.compile(rf"^(?:{BRANCH_DIR}/branch-[^/]+/)?{TablePaths().schema(0)}$")
 _STAYS = re.compile(rf"(?:^|/)(?:\.[^/]+\.tmp$|{INTENTS}|{JOURNAL})")
-"""Temporary files, and the intents and journals of processes that write to the table that is cloned."""
+"""Temporary files, and the intents and journals of processes that write to the cloned table."""
 _FIRST = TablePaths().schema(0)
 _LATEST = "LATEST"
 _ROUNDS = 5
@@ -63,11 +63,9 @@ _ROUNDS = 5
 
 @dataclass(frozen=True)
 class ClonePlan(ShownAsText):
-    """What a clone copies.
+    """What a clone copies, from the table at `url` to `target`.
 
     Attributes:
-        url: of the table.
-        target: of the copy.
         files: data, manifests, and what else snapshots name.
         roots: schemas, snapshots, tags, changelogs, consumers and hints, of all branches.
     """
@@ -79,12 +77,12 @@ class ClonePlan(ShownAsText):
 
     @property
     def size(self) -> int:
-        """The bytes that are copied."""
+        """In bytes."""
         return sum(info.size for info in (*self.files, *self.roots))
 
     @property
     def snapshots(self) -> int:
-        """How many snapshots the copy has, of all branches."""
+        """How many the copy has, of all branches."""
         return sum(bool(re.search(rf"(^|/){SNAPSHOT_DIR}/snapshot-\d+$", info.key)) for info in self.roots)
 
     def __str__(self) -> str:
@@ -129,7 +127,7 @@ def plan_clone(timeline: Timeline, schema: TableSchema, target: Store) -> CloneP
 
 
 def _roots_of(timeline: Timeline) -> list[str]:
-    """The roots that are there now. Only their folders are listed: a table has many times as many other files."""
+    """Only the roots' folders are listed: a table has many times as many other files."""
     folders = [f"{folder}/" for folder in (*_ROOT_DIRS, BRANCH_DIR)]
     listed = timeline.parallel(lambda folder: list(timeline.store.list(folder)), folders)
     return [info.key for infos in listed for info in infos if _ROOT.match(info.key)]
@@ -149,10 +147,7 @@ def _written_below(directory: str) -> re.Pattern[str]:
 
 
 def check_target(store: Store, schema: TableSchema, target: Store, made: Callable[[bytes], bytes] = bytes) -> None:
-    """Check that a clone may be made, or continued, at the target.
-
-    Args:
-        made: the clone's schema 0, from that of the table.
+    """Check that a clone may be made, or continued, at the target; `made` makes its schema 0 from that of the table.
 
     Raises:
         TableExists: there is a table.
@@ -185,11 +180,7 @@ def _holds_others(target: Store, key: str) -> InvalidArgument:
 
 
 def remove_leftovers(target: Store, wanted: Container[str]) -> None:
-    """Delete what an earlier try has left at the target, other than what is wanted.
-
-    Raises:
-        TableExists: another run has made a table there meanwhile.
-    """
+    """Delete what an earlier try has left. Raises TableExists if another run has made a table there meanwhile."""
     there = [info.key for info in target.list("")]
     if _FIRST in there:
         raise TableExists(f"another run has made a table at {target.url} meanwhile", next_step="choose another URL")
@@ -203,10 +194,7 @@ def apply_clone(
     progress: Progress | None = None,
     around: Surroundings = MACHINE,
 ) -> ClonePlan:
-    """Clone the table.
-
-    Returns:
-        What was copied.
+    """Clone the table, and return what was copied.
 
     Raises:
         RetriesExhausted: expiries kept deleting files of the table: run it again.
@@ -238,7 +226,6 @@ def apply_clone(
 
 
 def holds(target: Store, first: bytes) -> bool:
-    """Whether the copy is a table, and this one."""
     try:
         return target.get(_FIRST) == first
     except ObjectNotFound:
@@ -246,9 +233,8 @@ def holds(target: Store, first: bytes) -> bool:
 
 
 def _kept(timeline: Timeline, held: Mapping[str, bytes]) -> dict[str, bytes] | None:
-    """The roots whose files were all there when they were listed; None if the newest snapshot of a branch is not among them.
-
-    An expiry and the deletion of a tag take away files first and the root last, and an expiry raises EARLIEST before all.
+    """The roots whose files were all there when listed; None if the newest snapshot of a branch is not among them. An expiry and
+    the deletion of a tag take away files first and the root last, and an expiry raises EARLIEST before all.
     """
     still = set(_roots_of(timeline))
     kept = {key: data for key, data in held.items() if key in still}
@@ -278,7 +264,7 @@ def _need(timeline: Timeline, schema: TableSchema, kept: Mapping[str, bytes], go
 
 
 def _read(store: Store, roots: Sequence[ObjectInfo], around: Surroundings) -> dict[str, bytes] | None:
-    """The bytes of the roots, which are small; None if one has disappeared. Hints are written anew."""
+    """None if one has disappeared. Hints are written anew."""
 
     def one(key: str) -> bytes | None:
         try:
@@ -294,7 +280,7 @@ def _read(store: Store, roots: Sequence[ObjectInfo], around: Surroundings) -> di
 
 
 def _write(target: Store, held: Mapping[str, bytes], around: Surroundings) -> None:
-    """Write the roots, schemas last, and LATEST."""
+    """Schemas last, and then LATEST."""
     timeline = Timeline(target, TablePaths())
     newest = max((number for key in held if (number := timeline.snapshot_id_of(key)) is not None), default=None)
     with around.executor(READ_THREADS, "lakelatch-clone") as pool:
@@ -313,7 +299,7 @@ def _copied(
     progress: Progress | None,
     around: Surroundings,
 ) -> list[str]:
-    """Copy files, several at a time. Returns the keys of those that no longer exist."""
+    """Returns the keys of those that no longer exist."""
 
     def one(info: ObjectInfo) -> str | None:
         try:

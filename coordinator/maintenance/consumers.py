@@ -1,7 +1,7 @@
 """Consumers: how far readers of a table's changes have come. Expiry keeps what they have still to read.
 
-Owns: the files `consumer/consumer-<name>` of each branch: reading, writing, deleting and expiring them. Must not know: how
-changes are read, what expiry deletes. Source: format/snapshot §5; decision 56.
+Owns: the files `consumer/consumer-<name>` of each branch. Must not know: how changes are read, what expiry deletes. Source:
+format/snapshot §5; decision 56.
 Invariants: a damaged file is an error, never skipped, because expiry would then delete what the consumer has still to read
 (H11). Who sets a consumer looks afterwards whether an expiry announced what the consumer needs (decision 10).
 """
@@ -25,7 +25,7 @@ from ..surroundings import MACHINE, backoff_s
 
 PREFIX = "consumer-"
 _LOOKS = 4
-"""How often a file that cannot be decoded is read: Apache Paimon writes it in place on a local disk."""
+"""For a file that cannot be decoded: Apache Paimon writes it in place on a local disk."""
 
 
 @dataclass(frozen=True)
@@ -48,16 +48,12 @@ class Consumer:
 
 
 def consumer_key(paths: TablePaths, name: str) -> str:
-    """The key of a consumer's file in the branch of `paths`. Raises InvalidArgument for a name that cannot be a file's."""
+    """In the branch of `paths`. Raises InvalidArgument for a name that cannot be a file's."""
     return f"{paths.consumer_dir}{PREFIX}{safe_argument(name, 'consumer')}"
 
 
 def list_consumers(timeline: Timeline) -> list[Consumer]:
-    """The consumers of the timeline's branch, by name.
-
-    Raises:
-        TableCorrupt: a consumer's file names no snapshot.
-    """
+    """The consumers of the timeline's branch, by name. Raises TableCorrupt where a file names no snapshot."""
     infos = _listed(timeline)
     found = timeline.parallel(lambda info: _next_snapshot(timeline, info.key), infos)
     return [
@@ -68,31 +64,22 @@ def list_consumers(timeline: Timeline) -> list[Consumer]:
 
 
 def read_consumer(timeline: Timeline, name: str) -> int | None:
-    """The id of the snapshot that a consumer reads next; None if there is no such consumer.
-
-    Raises:
-        TableCorrupt: its file names no snapshot.
+    """The id of the snapshot that a consumer reads next; None if there is no such one. Raises TableCorrupt as `list_consumers`.
     """
     return _next_snapshot(timeline, consumer_key(timeline.paths, name))
 
 
 def write_consumer(timeline: Timeline, name: str, next_snapshot: int) -> None:
-    """Record how far a consumer has come. The file is created, or replaced.
-
-    A reader that moves forward may call this without any check. One that begins, or goes back, uses `place_consumer`.
-
-    Raises:
-        InvalidArgument: the name cannot be a file's, or the id is less than 1.
+    """Record how far a consumer has come. A reader that moves forward may call this without any check; one that begins, or goes
+    back, uses `place_consumer`. Raises InvalidArgument if the name cannot be a file's, or the id is less than 1.
     """
     _check_id(next_snapshot)
     timeline.store.put(consumer_key(timeline.paths, name), json.dumps({"nextSnapshot": next_snapshot}).encode())
 
 
 def place_consumer(timeline: Timeline, name: str, next_snapshot: int) -> None:
-    """Create a consumer, or let it go on from another snapshot, whose changes must still be there.
-
-    Raises:
-        InvalidArgument: the changes have expired, or are about to; the consumer is what it was before.
+    """Create a consumer, or let it go on from another snapshot, whose changes must still be there. Raises InvalidArgument if
+    they have expired, or are about to; the consumer is then what it was before.
     """
     key = consumer_key(timeline.paths, name)
     _check_id(next_snapshot)
@@ -113,7 +100,6 @@ def _check_id(next_snapshot: int) -> None:
 
 
 def _refuse_expired(timeline: Timeline, name: str, next_snapshot: int) -> None:
-    """Refuse a snapshot whose changes are gone, or announced as going (decision 10)."""
     oldest = oldest_change(timeline)
     if oldest is not None and next_snapshot < oldest:
         raise InvalidArgument(
@@ -123,10 +109,7 @@ def _refuse_expired(timeline: Timeline, name: str, next_snapshot: int) -> None:
 
 
 def oldest_change(timeline: Timeline) -> int | None:
-    """The id of the oldest snapshot whose changes can be read, itself or as a changelog; None for a table without one.
-
-    A snapshot below the hint EARLIEST is being deleted.
-    """
+    """The oldest snapshot whose changes can be read, itself or as a changelog. One below the hint EARLIEST is being deleted."""
     ids = timeline.snapshot_ids()
     if not ids:
         return None
@@ -140,7 +123,7 @@ def oldest_change(timeline: Timeline) -> int | None:
 
 
 def remove_consumer(timeline: Timeline, name: str) -> bool:
-    """Delete a consumer. Returns False if there was none."""
+    """False if there was none."""
     key = consumer_key(timeline.paths, name)
     there = any(info.key == key for info in _listed(timeline))
     timeline.store.delete_many([key])
@@ -148,12 +131,12 @@ def remove_consumer(timeline: Timeline, name: str) -> bool:
 
 
 def expired_consumers(timeline: Timeline, older_than_ms: int) -> list[Consumer]:
-    """The consumers whose files were written last before a time by the store's clock, in milliseconds since 1970."""
+    """Those whose files were written last before a time by the store's clock, in milliseconds since 1970."""
     return [found for found in list_consumers(timeline) if 0 < found.modified_ms < older_than_ms]
 
 
 def expire_consumers(timeline: Timeline, gone: Iterable[Consumer]) -> list[Consumer]:
-    """Delete consumers that have not moved since they were listed. Returns those that were deleted."""
+    """Delete those that have not moved since they were listed, and return them."""
     now = {_name_of(timeline, info): info.modified_ms for info in _listed(timeline)}
     idle = [consumer for consumer in gone if now.get(consumer.name) == consumer.modified_ms]
     if idle:
@@ -173,7 +156,6 @@ def _name_of(timeline: Timeline, info: ObjectInfo) -> str:
 
 
 def _next_snapshot(timeline: Timeline, key: str, sleep: Callable[[float], None] = MACHINE.sleep) -> int | None:
-    """What a consumer's file says; None where it is gone."""
     for look in range(1, _LOOKS + 1):
         try:
             data = timeline.store.get(key)

@@ -1,7 +1,7 @@
 """Deletes the files that a plan lists: in order, in batches, and after a second look.
 
-Owns: `Steps`, the order of deletion, and the second look. Must not know: why a file is to be deleted. Source: format/commit
-§10; H10, H11.
+Owns: `Steps`, the order of deletion, and the second look. Must not know: why a file is to be deleted. Source: format/commit §10;
+H10, H11.
 Invariants: roots are deleted last (architecture §7). An interrupted run leaves a state that can be planned and deleted again. A
 file stays if it is reached by a root that was created or changed since the plan was made.
 """
@@ -44,7 +44,7 @@ class Steps:
         return len(self.data) + len(self.leaves) + len(self.lists) + len(self.roots)
 
     def without(self, used: set[str]) -> Steps:
-        """The same steps without the keys in use; roots are not filtered."""
+        """Roots are not filtered."""
 
         def rest(keys: Iterable[str]) -> tuple[str, ...]:
             return tuple(k for k in keys if k not in used)
@@ -52,11 +52,7 @@ class Steps:
         return replace(self, data=rest(self.data), leaves=rest(self.leaves), lists=rest(self.lists))
 
     def delete(self, store: Store, progress: Progress | None = None) -> None:
-        """Delete, in order.
-
-        Raises:
-            StoreUnavailable: the store refused: run it again.
-        """
+        """Raises StoreUnavailable if the store refused: run it again."""
         done, total = 0, len(self)
         batches = [list(b) for group in (self.data, self.leaves, self.lists) for b in _batched(group)]
         for batch in (*batches, *([root] for root in self.roots)):
@@ -69,14 +65,12 @@ class Steps:
 def second_look(
     steps: Steps, seen: frozenset[ObjectInfo], usage: Usage, harmless: Callable[[Root], bool] = lambda root: False
 ) -> Steps:
-    """The steps without the files that new or changed roots reach (H10).
+    """The steps without the files that new or changed roots reach (H10). Raises CommitConflict if a root to delete was replaced:
+    plan again.
 
     Args:
         seen: the roots that the plan was made with, including those to delete.
         harmless: does a new root reach none of the files for certain? Then it is not asked.
-
-    Raises:
-        CommitConflict: a root to delete was replaced by another one: plan again.
     """
     listed = list_roots(usage.reach.timeline)
     refuse_replaced(steps, seen, listed)
@@ -87,7 +81,7 @@ def second_look(
 
 
 def refuse_replaced(steps: Steps, seen: frozenset[ObjectInfo], listed: Iterable[ObjectInfo]) -> None:
-    """Raises CommitConflict where the name of a root to delete now holds another one (H18)."""
+    """Raise CommitConflict where the name of a root to delete now holds another one (H18)."""
     replaced = next((info.key for info in listed if info.key in steps.roots and info not in seen), None)
     if replaced is not None:
         raise CommitConflict(f"{replaced} was replaced since the deletion was planned")

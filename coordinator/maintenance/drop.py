@@ -3,8 +3,8 @@
 Owns: `plan_drop`, `DropPlan`, `apply_drop`. Must not know: rows, catalogs. Source: decision 58; H11, H16, H21.
 Invariants: only files of the format are deleted, and none of a table that lies below this one. Schema 0 is marked first: from
 then on no commit of an open handle stands. It is deleted last, so that an interrupted drop is seen and can be run again, and no
-table is made among the remains. The folder is listed until nothing is left, because commits that stood before the mark may
-still bring files.
+table is made among the remains. The folder is listed until nothing is left, because commits that stood before the mark may still
+bring files.
 """
 
 from __future__ import annotations
@@ -37,12 +37,11 @@ from ..surroundings import MACHINE, Surroundings
 from .deletion import BATCH, Progress
 
 REFERENCED = "referenced-by-"
-"""The beginning of the names of tags that keep the files of a clone by reference."""
+"""Begins the names of tags that keep the files of a clone by reference."""
 METADATA = (
     *(SCHEMA_DIR, SNAPSHOT_DIR, MANIFEST_DIR, INDEX_DIR, STATISTICS_DIR, TAG_DIR, CHANGELOG_DIR, CONSUMER_DIR),
     *(BRANCH_DIR, "lakelatch"),
 )
-"""The folders of a table's metadata."""
 _OWN = re.compile(rf"^(?:({'|'.join(METADATA)})/|(?:[^/=]+=[^/]*/)+|bucket-(?:\d+|postpone)/).+")
 _SCHEMA = re.compile(rf"^(?P<above>(?:.+/)?){SCHEMA_DIR}/schema-\d+$")
 _BRANCH_ROOT = re.compile(rf"^{BRANCH_DIR}/branch-[^/]+/$")
@@ -56,7 +55,6 @@ class DropPlan(ShownAsText):
     """What a drop deletes.
 
     Attributes:
-        url: the table.
         files: the table's own files, by key.
         foreign: the keys of files that are not the table's, and stay.
         snapshots: how many snapshots go, of all branches.
@@ -72,7 +70,7 @@ class DropPlan(ShownAsText):
 
     @property
     def size(self) -> int:
-        """The size of the files in bytes."""
+        """In bytes."""
         return sum(info.size for info in self.files)
 
     def __str__(self) -> str:
@@ -95,10 +93,8 @@ class DropPlan(ShownAsText):
 
 
 def plan_drop(store: Store, data_directory: str = "") -> DropPlan:
-    """What a drop of the table at the store's root deletes. Changes nothing.
-
-    Args:
-        data_directory: option `data-file.path-directory` of the table.
+    """What a drop of the table at the store's root deletes. Changes nothing. `data_directory` is the table's option
+    `data-file.path-directory`.
 
     Raises:
         TableNotFound: there is no table, and nothing is left of one.
@@ -124,7 +120,6 @@ def plan_drop(store: Store, data_directory: str = "") -> DropPlan:
 
 
 def is_own(key: str, data_directory: str) -> bool:
-    """Whether a key is that of a file of the format."""
     return bool(_OWN.match(key)) or key.startswith(f"{data_directory.strip('/')}/")
 
 
@@ -132,13 +127,8 @@ def is_own(key: str, data_directory: str) -> bool:
 def apply_drop(
     store: Store, plan: DropPlan, progress: Progress | None = None, around: Surroundings = MACHINE
 ) -> DropPlan:
-    """Drop the table, with what came to it since the plan was made.
-
-    Returns:
-        The plan.
-
-    Raises:
-        StoreUnavailable: the store failed midway, or writers keep bringing files: run it again.
+    """Drop the table, with what came to it since the plan was made. Raises StoreUnavailable if the store failed midway, or
+    writers keep bringing files: run it again.
     """
     _mark(store, around)
     done, total, refused = 0, len(plan.files), set[str]()
@@ -167,7 +157,7 @@ def apply_drop(
 
 
 def _mark(store: Store, around: Surroundings) -> None:
-    """Make schema 0 another one. Every handle that is open compares it, once its base is gone or it looks for a schema."""
+    """Every handle that is open compares schema 0, once its base is gone or it looks for a schema."""
     try:
         first = store.get(_FIRST)
     except ObjectNotFound:

@@ -14,11 +14,8 @@ from ...core.places import is_external
 
 
 def remove_empty(store: Store, deleted: Iterable[str], above: str = "") -> None:
-    """Remove the folders in which files were deleted, and those above that become empty by it. Object stores have none.
-
-    Args:
-        deleted: the keys of the files.
-        above: the folder of the table's data, which stays itself.
+    """Remove the folders in which files were deleted, and those above that become empty by it, but not `above`, the folder of
+    the table's data. Object stores have none.
     """
     if not isinstance(store, RemovesFolders):
         return

@@ -58,7 +58,6 @@ class ExpiryPlan(ShownAsText):
         earliest_id: the oldest snapshot that stays; 0 for a table without one.
         steps: the files, in the order of deletion.
         consumer: the consumer that holds later snapshots back, with the snapshot that it reads next.
-        seen: all roots at the time of planning.
         saved: whether the snapshots become changelogs, which outlive them.
         changelogs: the changelogs to delete.
         folders: whether folders that become empty are removed.
@@ -106,10 +105,8 @@ class ExpiryPlan(ShownAsText):
 def plan_expiry(
     timeline: Timeline, schema: TableSchema, retention: Retention, refused: RefusedRoots | None = None
 ) -> ExpiryPlan:
-    """Plan an expiry of the timeline's branch. Changes nothing.
-
-    Args:
-        refused: snapshots that are left alone, and that keep no file. What is planned is noted there.
+    """Plan an expiry of the timeline's branch. Changes nothing. `refused` snapshots are left alone, and keep no file; what is
+    planned is noted there.
 
     Raises:
         TableCorrupt: a root, or a file that a remaining root needs, cannot be read; then nothing may be deleted (H11).
@@ -146,8 +143,8 @@ def plan_expiry(
 def _oldest(
     timeline: Timeline, retention: Retention, first_needed: int | None, refused: frozenset[ObjectInfo]
 ) -> tuple[list[Root], Root | None, int]:
-    """The snapshots to delete, ascending; the oldest one that stays (None if there is none, or it is being deleted too); and
-    the id of the newest.
+    """The snapshots to delete, ascending; the oldest one that stays (None if there is none, or it is being deleted too); and the
+    id of the newest.
     """
     latest = timeline.latest()
     if latest is None:
@@ -173,7 +170,7 @@ class _Oldest:
         self._read = 0
 
     def root(self, number: int) -> Root | None:
-        """A snapshot; None if it has expired meanwhile."""
+        """None if it has expired meanwhile."""
         at = self._position[number]
         while self._read <= at:
             until = self._read + min(self._read + 2, 64)
@@ -188,10 +185,7 @@ class _Oldest:
 
 
 def _candidates(reach: Reach, doomed: Sequence[Root], end: Root, keeps: Keeps) -> tuple[Gone, Steps]:
-    """The files that the expired snapshots name or delete.
-
-    A file that a snapshot deletes is part of the previous one, and may be deleted with that one.
-    """
+    """A file that a snapshot deletes is part of the previous one, and may be deleted with that one."""
     *named, last = reach.named_by([*doomed, end])
     gone = gone_after(reach, [*named[1:], last], only_compacted=keeps == "delta")
     if keeps == "nothing":
@@ -207,10 +201,7 @@ def _candidates(reach: Reach, doomed: Sequence[Root], end: Root, keeps: Keeps) -
 
 @past_refusals()
 def apply_expiry(timeline: Timeline, plan: ExpiryPlan, progress: Progress | None = None) -> ExpiryPlan:
-    """Carry out a plan, after a second look at newer roots.
-
-    Returns:
-        The plan as it was carried out.
+    """Carry out a plan, after a second look at newer roots. Returns the plan as it was carried out.
 
     Raises:
         CommitConflict: snapshots to delete were replaced by others, or a consumer came that has still to read them: plan again.
@@ -241,9 +232,8 @@ def expire(
     progress: Progress | None = None,
     refused: RefusedRoots | None = None,
 ) -> ExpiryPlan:
-    """Plan and carry out, first for snapshots, and then for changelogs, those included that the snapshots have just become.
-
-    `refused` and what is raised: as for `plan_expiry` and `apply_expiry`.
+    """Plan and carry out, first for snapshots, and then for changelogs, also those that snapshots have just become. `refused`
+    and what is raised: as for `plan_expiry` and `apply_expiry`.
     """
     planned = plan_expiry(timeline, schema, retention, refused)
     done = apply_expiry(timeline, replace(planned, changelogs=ChangelogPlan()), progress)
@@ -264,7 +254,7 @@ def expire(
 
 
 def _adds_only(timeline: Timeline, plan: ExpiryPlan, root: Root) -> bool:
-    """Is a root that was not seen before a commit that cannot bring back a file? Only overwrites do."""
+    """Is it a commit that cannot bring back a file? Only overwrites do."""
     planned = {number for info in plan.seen if (number := timeline.snapshot_id_of(info.key)) is not None}
     number = timeline.snapshot_id_of(root.key)
     return number is not None and number > max(planned) and root.snapshot.commit_kind != "OVERWRITE"
@@ -272,8 +262,8 @@ def _adds_only(timeline: Timeline, plan: ExpiryPlan, root: Root) -> bool:
 
 def _raise_earliest(timeline: Timeline, earliest_id: int) -> None:
     """EARLIEST announces the deletion before the second look for tags. A process that tags a snapshot and then finds EARLIEST
-    above it knows that the look may have missed the tag (decision 10). An expiry that was overtaken by another one does not
-    lower EARLIEST (H7).
+    above it knows that the look may have missed the tag (decision 10). An expiry that was overtaken by another does not lower it
+    (H7).
     """
     hinted = timeline.hint("EARLIEST")
     if hinted is None or hinted < earliest_id or timeline.find(hinted) is None:
@@ -281,9 +271,8 @@ def _raise_earliest(timeline: Timeline, earliest_id: int) -> None:
 
 
 def _refuse_needed(timeline: Timeline, plan: ExpiryPlan) -> None:
-    """Raises CommitConflict where a consumer that came since the plan was made has still to read a snapshot to delete (H10).
-
-    A consumer that comes later finds EARLIEST above that snapshot, and is refused (decision 10).
+    """Raise CommitConflict where a consumer that came since the plan was made has still to read a snapshot to delete (H10). One
+    that comes later finds EARLIEST above that snapshot, and is refused (decision 10).
     """
     if plan.saved:  # the changes stay
         return

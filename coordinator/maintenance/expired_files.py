@@ -1,7 +1,7 @@
 """The files that an expiry may delete, and what keeps some of them.
 
-Owns: `Gone` (data files that a range of snapshots deleted), `metadata_of`, and `Keeper`, which asks the roots that stay. Must not
-know: which snapshots expire, in which order files are deleted. Source: format/commit §10; decision 64; H7, H11.
+Owns: `Gone`, `metadata_of`, and `Keeper`, which asks the roots that stay. Must not know: which snapshots expire, in which order
+files are deleted. Source: format/commit §10; decision 64; H7, H11.
 Invariants: the cost goes with the snapshots that expire, and with the tags and other branches, not with the snapshots that stay:
 of those the oldest is asked, and the overwrites, because nothing else brings a file back. If that cannot be relied on, because
 ids have a gap, metadata is missing, or a snapshot was built on another one, every root is asked for all that it holds.
@@ -28,10 +28,8 @@ Keeps = Literal["nothing", "changelog", "delta"]
 
 @dataclass
 class Gone:
-    """Data files by their keys, each with the entry that deleted it.
-
-    Attributes:
-        complete: was every delta there, and each built on the one before? Otherwise a file may be live all the same.
+    """Data files by their keys, each with the entry that deleted it. `complete`: every delta was there, and each built on the
+    one before; otherwise a file may be live all the same.
     """
 
     entries: dict[str, ManifestEntry] = field(default_factory=dict)
@@ -46,22 +44,19 @@ class Gone:
 
     @property
     def newest_ms(self) -> int | None:
-        """The latest creation time; None without files."""
+        """None without files."""
         times = [e.file.creation_time for e in self.entries.values()]
         return max((2**62 if t is None else t for t in times), default=None)
 
     @property
     def oldest_ms(self) -> int:
-        """The earliest creation time."""
         times = [e.file.creation_time for e in self.entries.values()]
         return min((-(2**62) if t is None else t for t in times), default=2**62)
 
 
 def gone_after(reach: Reach, named: Sequence[Named], *, only_compacted: bool = False) -> Gone:
-    """The files that some consecutive snapshots deleted, and that are not part of the last one's state.
-
-    Args:
-        only_compacted: leave out the files of new rows, which tell what changed.
+    """The files that some consecutive snapshots deleted, and that are not part of the last one's state. `only_compacted` leaves
+    out the files of new rows, which tell what changed.
     """
     gone = Gone()
     for one in named:
@@ -79,7 +74,7 @@ def gone_after(reach: Reach, named: Sequence[Named], *, only_compacted: bool = F
 
 
 def add_changelog(reach: Reach, named: Sequence[Named], gone: Gone) -> None:
-    """Add the changelog files of snapshots, which belong to these alone."""
+    """They belong to these snapshots alone."""
     for entry in reach.changelog_entries(named):
         if entry.kind == ADD:
             for key in reach.keys.owned(entry):
@@ -103,13 +98,10 @@ class Keeper:
     """Asks the roots that stay.
 
     Args:
-        asks_changelogs: tells whether the changelogs of this branch, if any, must be asked too; None: only if the ids have a
-            gap.
+        asks_changelogs: whether this branch's changelogs must be asked too; None: only if the ids have a gap.
 
     Attributes:
-        usage: tells which of the files roots need.
-        seen: all roots, those that go included. One that was listed and then gone is not among them: it would come again as a
-            new one.
+        seen: all roots, those that go included. One that was listed and then gone would come again as a new one.
         overwrites: what was found out about the snapshots that stay, if it was asked for.
     """
 
@@ -126,16 +118,13 @@ class Keeper:
     def kept(
         self, doomed: frozenset[ObjectInfo], ends: Sequence[Root], metadata: Iterable[str], latest: int
     ) -> set[str]:
-        """The keys, of data files and of metadata, that roots need.
+        """The keys, of data files and of metadata, that roots need. Raises TableCorrupt if a root that stays lacks metadata
+        (H11).
 
         Args:
             doomed: the roots that go.
             ends: the oldest root that stays, first; then others of this branch to be asked about metadata.
             metadata: the keys of the metadata that may go.
-            latest: the id of the newest snapshot of this branch.
-
-        Raises:
-            TableCorrupt: a root that stays lacks metadata (H11).
         """
         reach, timeline = self.reach, self.reach.timeline
         listed = list_roots(timeline)
@@ -160,14 +149,13 @@ class Keeper:
         return used | self._brought_back(overwrites, chain, metadata) if plain else used
 
     def _may_hold(self, named: Named) -> bool:
-        """May a root hold one of the files? A tag that is older than all of them does not."""
+        """A tag that is older than all of the files holds none."""
         root = named.root
         return root.kind != "tag" or root.snapshot.time_ms >= self.gone.oldest_ms - DAY_MS
 
     def _brought_back(
         self, overwrites: Iterable[Overwrite], chain: Mapping[int, ObjectInfo], metadata: Iterable[str]
     ) -> set[str]:
-        """What overwrites that stay have brought back."""
         reach, timeline = self.reach, self.reach.timeline
         names, newest_ms = {key.rpartition("/")[2] for key in metadata}, self.gone.newest_ms
         asked = [chain[o.id] for o in overwrites if o.id in chain and o.may_bring_back(newest_ms, names)]
@@ -177,5 +165,4 @@ class Keeper:
 
 
 def number_of(info: ObjectInfo) -> int:
-    """The id in the key of a snapshot or changelog."""
     return int(info.key.rpartition("-")[2])

@@ -1,7 +1,7 @@
 """Compaction of all manifests as a commit of its own.
 
-Owns: `ManifestPlan`, `plan_manifests`, `compact_manifests`. Must not know: how manifests are merged, data files, rows.
-Source: format/manifests §4, §5; format/commit §3.
+Owns: `ManifestPlan`, `plan_manifests`, `compact_manifests`. Must not know: how manifests are merged, data files, rows. Source:
+format/manifests §4, §5; format/commit §3.
 Invariants: the live files before and after are the same, and the delta is empty. Jobs that commit meanwhile lose nothing: the
 merge is made anew on what they left.
 """
@@ -29,7 +29,6 @@ class ManifestPlan(ShownAsText):
 
     Attributes:
         snapshot_id: the snapshot that was looked at; None for a table without one.
-        manifests: its manifests.
         merged: those that have deletions, or are smaller than option `manifest.target-file-size`; none if one small manifest is
             all there is.
         receipt: the commit; None before it, or if there was nothing to do.
@@ -72,7 +71,7 @@ def _told(manifests: Sequence[ManifestFile]) -> str:
 
 
 def plan_manifests(timeline: Timeline, schema: TableSchema) -> ManifestPlan:
-    """Look at the manifests of the newest snapshot. Changes nothing."""
+    """Of the newest snapshot. Changes nothing."""
     latest = timeline.latest()
     manifests = timeline.manifests(latest) if latest is not None else ()
     target = schema.options.get(opt.MANIFEST_TARGET_SIZE)
@@ -84,9 +83,8 @@ def plan_manifests(timeline: Timeline, schema: TableSchema) -> ManifestPlan:
 def compact_manifests(
     committer: Committer, timeline: Timeline, plan: ManifestPlan, commit_user: str, identifier: int | None
 ) -> ManifestPlan:
-    """Carry out a plan that is due, with one commit; errors as for any commit.
-
-    The manifests of the newest snapshot are merged, whichever it is when the commit is made.
+    """Carry out a plan that is due, with one commit; errors as for any commit. The manifests that are merged are those of the
+    newest snapshot when the commit is made.
     """
     receipt = committer.commit(ManifestMerge("COMPACT", (), commit_user, identifier))
     made = timeline.find(receipt.snapshot_id)

@@ -2,8 +2,8 @@
 
 Owns: `FileSpool`, `NameSet`, what is kept on disk. Must not know: which files are candidates, stores.
 Invariants: memory does not grow with the number of files that a spool holds, and by eight bytes at most for each name of a set.
-A set never says of a name in it that it is not there; that it says so of another name is as likely as that two fingerprints of 64
-bits agree. A file is then kept that could have been deleted.
+A set never says of a name in it that it is not there; that it says so of another name is as likely as that two fingerprints of
+64 bits agree. A file is then kept that could have been deleted.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ...backends.store import ObjectInfo
 from ...core.typed import Array
 
 CHUNK = 1_000
-"""How many files of a spool are read or written together, which is also what one request of a store deletes."""
+"""How many files of a spool are read or written together; also what one request of a store deletes."""
 HELD = 10 * CHUNK
 """A spool of more files than this is kept on disk."""
 RUN = 1 << 20
@@ -63,7 +63,6 @@ class FileSpool(Sequence[ObjectInfo]):
             self.add(info)
 
     def chunks(self) -> Iterator[list[ObjectInfo]]:
-        """The files in groups of `CHUNK`; the last group may be smaller."""
         yield from (self._read(place) for place in self._places)
         yield from self._held
         if self._fresh:
@@ -151,7 +150,6 @@ class NameSet:
             self._sort()
 
     def holds(self, names: Sequence[str]) -> Array:
-        """For each name, whether it is in the set."""
         self._sort()
         asked = fingerprints(names)
         found = np.zeros(len(asked), bool)

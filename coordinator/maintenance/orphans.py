@@ -1,11 +1,11 @@
 """Finds and deletes files that no root names: leftovers of dead jobs, lost races and interrupted deletions.
 
-Owns: `plan_orphans`, `OrphanPlan`, `apply_clean`, which files are candidates, the store's clock. Must not know: rows, the command
-line. Source: format/commit §12; H10, H11.
-Invariants: candidates are listed first, and the used files are looked up afterwards. A file that any root of any branch
-mentions stays, live or deleted, and so do the files of commits that a journal or an open intent holds. Only folders of the
-format are searched, and files are compared by their whole path. A file whose age the store does not report stays. Memory does
-not grow with the number of candidates.
+Owns: `plan_orphans`, `OrphanPlan`, `apply_clean`, which files are candidates, the store's clock. Must not know: rows, the
+command line. Source: format/commit §12; H10, H11.
+Invariants: candidates are listed first, and the used files are looked up afterwards. A file that any root of any branch mentions
+stays, live or deleted, and so do the files of commits that a journal or an open intent holds. Only folders of the format are
+searched, and files are compared by their whole path. A file whose age the store does not report stays. Memory does not grow with
+the number of candidates.
 """
 
 from __future__ import annotations
@@ -46,16 +46,16 @@ from .used import MANIFESTS_AT_ONCE, ReadManifests, UsedFiles, in_groups, read_j
 
 DAY_MS = 24 * 3_600_000
 YOUNGEST_MS = 3_600_000
-"""Files younger than this are never candidates: their writer may be about to commit them."""
+"""The writer of a younger file may be about to commit it."""
 
 DELETED_AT_ONCE = 8
-"""How many requests delete at the same time, a chunk of files each."""
+"""So many requests delete at the same time, a chunk of files each."""
 LOOK_EVERY = 8
 """After so many rounds of deletion the roots are looked at again."""
 
 _METADATA = re.compile(rf"^({MANIFEST_DIR}|{INDEX_DIR}|{STATISTICS_DIR}|{IDENTITY_DIR})/[^/]+$")
 _ENTROPY = re.compile("(/[01]{4}){3}/[01]{8}$")
-"""The folders of a hash, which strategy `entropy-inject` puts between a bucket's folder and its files."""
+"""The folders of a hash, which strategy `entropy-inject` puts below a bucket's folder."""
 _TEMPORARY = re.compile(
     r"^((branch/branch-[^/]+/)?(snapshot|schema|tag|changelog|consumer|lakelatch/intents)/|lakelatch/([^/]+/)*)\.[^/]+\.tmp$"
 )
@@ -65,7 +65,6 @@ _JOURNAL = re.compile(rf"^{JOURNAL_FOLDER}(?P<commit>[^/]+)-\d+\.jsonl$")
 _SCHEMA = re.compile(rf"^(branch/branch-[^/]+/)?{SCHEMA_DIR}/(?P<name>[^/]+)$")
 
 DeleteFiles = Callable[[Sequence[Sequence[str]]], object]
-"""Deletes batches of keys, several at a time."""
 
 
 @dataclass(frozen=True)
@@ -103,7 +102,6 @@ class OrphanPlan(ShownAsText):
 
 
 def size_of(files: Sequence[ObjectInfo]) -> int:
-    """The bytes of files together."""
     return files.size if isinstance(files, FileSpool) else sum(info.size for info in files)
 
 
@@ -153,7 +151,7 @@ def _unused(chunks: Iterable[list[ObjectInfo]], used: UsedFiles) -> Iterator[Obj
 
 
 def _candidates(timeline: Timeline, schema: TableSchema, until_ms: int, external: bool) -> Iterator[ObjectInfo]:
-    """The files of the format's folders that are old enough, except roots, hints, schemas and consumers."""
+    """The old files of the format's folders, except roots, hints, schemas and consumers."""
     is_data = data_pattern(schema)
     schemas: list[str] = []
     for info in list_everything(timeline.store):
@@ -167,7 +165,7 @@ def _candidates(timeline: Timeline, schema: TableSchema, until_ms: int, external
 
 
 def list_everything(store: Store) -> Iterator[ObjectInfo]:
-    """Every file under a table's root. Stores that show no temporary files in their listings have another one that does."""
+    """Stores that show no temporary files in their listings have another one that does."""
     listing: Callable[[str], Iterator[ObjectInfo]] = getattr(store, "list_all", store.list)
     return listing("")
 
@@ -180,16 +178,12 @@ def _is_candidate(info: ObjectInfo, is_data: re.Pattern[str], until_ms: int) -> 
 
 
 def in_a_folder_of_the_format(key: str, is_data: re.Pattern[str]) -> bool:
-    """Whether a key is that of a file that can be an orphan, if it is old and unused. `is_data`: from `data_pattern`."""
+    """Whether such a file can be an orphan, if it is old and unused. `is_data`: from `data_pattern`."""
     return any(pattern.match(key) for pattern in (is_data, _METADATA, _TEMPORARY, _UNTAGGED, _JOURNAL, INTENT_KEY))
 
 
 def external_locations(timeline: Timeline, schema: TableSchema, listed: Iterable[str] | None = None) -> list[str]:
-    """The locations outside the table's folder that any schema of any branch names, in one spelling.
-
-    Args:
-        listed: the keys of all schemas, if they are known.
-    """
+    """The locations outside the table's folder that any schema of any branch names, in one spelling."""
     if listed is None:
         folders = (f"{SCHEMA_DIR}/", f"{BRANCH_DIR}/")
         listed = [i.key for folder in folders for i in timeline.store.list(folder) if _SCHEMA.match(i.key)]
@@ -205,7 +199,7 @@ def external_locations(timeline: Timeline, schema: TableSchema, listed: Iterable
 
 
 def _elsewhere(store: Store, root: str, is_data: re.Pattern[str], until_ms: int) -> Iterator[ObjectInfo]:
-    """The old data files in a location, by their URLs."""
+    """By their URLs."""
     for info in list_everything(store_elsewhere(store, root)):
         folder, _, name = info.key.rpartition("/")
         if 0 < info.modified_ms < until_ms and is_data.match(f"{_ENTROPY.sub('', folder)}/{name}"):
@@ -236,13 +230,11 @@ def apply_clean(
     delete: DeleteFiles | None = None,
     at_once: int | None = None,
 ) -> OrphanPlan:
-    """Delete the orphans. New roots are looked at before the first file is deleted, and again and again until the last.
+    """Delete the orphans, and return the plan as it was carried out. New roots are looked at before the first file is deleted,
+    and again and again until the last.
 
     Args:
         delete, at_once: delete in another way than with threads of this process, so many batches together.
-
-    Returns:
-        The plan as it was carried out.
 
     Raises:
         StoreUnavailable: the store failed midway: run it again.
@@ -262,9 +254,8 @@ def apply_clean(
 
 
 def still_unused(plan: OrphanPlan, at_once: int | None = None) -> Iterator[list[list[ObjectInfo]]]:
-    """The orphans in rounds of batches, without those that roots reach which came after the plan was made (H10).
-
-    The roots are looked at again after `LOOK_EVERY` rounds, or before each, if a round has another size than usual.
+    """The orphans in rounds of batches, without those that roots reach which came after the plan was made (H10). The roots are
+    looked at again after `LOOK_EVERY` rounds, or before each, if a round has another size than usual.
     """
     seen = set(plan.seen)
     every = LOOK_EVERY if at_once is None else 1
@@ -277,7 +268,7 @@ def still_unused(plan: OrphanPlan, at_once: int | None = None) -> Iterator[list[
 
 
 def look_again(used: UsedFiles, seen: set[ObjectInfo]) -> None:
-    """Add what roots reach that came since, and what journals and intents hold by now. `seen`: the roots that were asked."""
+    """Add what newer roots reach, and what journals and intents hold by now. `seen`: the roots that were asked."""
     under_way = read_journals(used.timeline, used.schema)
     waiting = everywhere(used.timeline)
     listed = list_roots(used.timeline)
@@ -288,11 +279,7 @@ def look_again(used: UsedFiles, seen: set[ObjectInfo]) -> None:
 
 
 def store_clock_ms(store: Store, unique: str) -> int:
-    """The store's own time, from a file that is written, looked at and deleted.
-
-    Args:
-        unique: a text with which no other file's name ends.
-    """
+    """The store's own time, from a file that is written, looked at and deleted; no other file's name ends with `unique`."""
     key = f"{MANIFEST_DIR}/lakelatch-clock-{unique}"
     store.put(key, b"")
     try:

@@ -1,7 +1,7 @@
 """Which snapshots that stay may have brought back a file that an older snapshot deleted.
 
-Owns: `Overwrites`, found by reading every snapshot once, and the file that remembers them for the next expiry. Must not know:
-which files are to be deleted, or why. Source: format/commit §10, §11; decision 64.
+Owns: `Overwrites`, found by reading every snapshot once, and the file that remembers them. Must not know: which files are to be
+deleted, or why. Source: format/commit §10, §11; decision 64.
 Invariants: only overwrites bring a file back (rollbacks are overwrites); every other commit adds files with new names. What is
 remembered is used only if the snapshot up to which it was found still has the same identity; otherwise all snapshots are read.
 """
@@ -22,9 +22,9 @@ from .reachable import Named, Reach
 from .roots import Root, read_roots
 
 KEY = "lakelatch/overwrites"
-"""The remembered overwrites of a branch, below the branch's root. Other engines do not look into `lakelatch/`."""
+"""Of a branch, below the branch's root. Other engines do not look into `lakelatch/`."""
 REMEMBERED_FROM = 64
-"""So many snapshots are read before it is worth while to remember what was found."""
+"""So many snapshots are read before what was found is worth remembering."""
 _VERSION = 1
 _EVER = -(2**62)
 
@@ -34,7 +34,6 @@ class Overwrite:
     """A snapshot that may have brought files back.
 
     Attributes:
-        id: its id.
         oldest_ms: the earliest creation time of the data files that it adds; None if it adds none. A file that comes back has
             the creation time that it always had.
         names: index files, index manifest and statistics that it names and the snapshot before it does not.
@@ -45,12 +44,7 @@ class Overwrite:
     names: frozenset[str]
 
     def may_bring_back(self, newest_ms: int | None, names: Iterable[str]) -> bool:
-        """May it have brought back one of some files?
-
-        Args:
-            newest_ms: the latest creation time of data files; None if there are none.
-            names: file names of metadata.
-        """
+        """`newest_ms`: the latest creation time of the data files that are asked for; `names`: those of metadata."""
         old = self.oldest_ms is not None and newest_ms is not None and self.oldest_ms <= newest_ms
         return old or not self.names.isdisjoint(names)
 
@@ -60,9 +54,7 @@ class Overwrites:
     """The overwrites above a snapshot, up to another.
 
     Attributes:
-        after: the id above which they were looked for.
         last: id and identity of the last snapshot that was looked at; of the one at `after` if there is none above it.
-        found: ascending.
         read: how many snapshots were read for it.
         linear: no snapshot says that it was built on another one than the one before it.
     """
@@ -81,10 +73,8 @@ class Overwrites:
 
 
 def is_linear(snapshots: Iterable[Snapshot], known: Iterable[tuple[int, str]] = ()) -> bool:
-    """Was each snapshot built on the one before it, as far as they say? Another one may have been renamed over it since.
-
-    Args:
-        known: ids and identities of further snapshots.
+    """Was each snapshot built on the one before it, as far as they say? Another one may have been renamed over it since. `known`
+    are ids and identities of further snapshots.
     """
     found = list(snapshots)
     identities = {**dict(known), **{s.id: s.identity for s in found}}
@@ -93,12 +83,7 @@ def is_linear(snapshots: Iterable[Snapshot], known: Iterable[tuple[int, str]] = 
 
 
 def find_overwrites(reach: Reach, roots: Mapping[int, ObjectInfo], end: Snapshot) -> Overwrites:
-    """The overwrites among some snapshots.
-
-    Args:
-        roots: each snapshot, or its changelog, by its id, ascending.
-        end: the snapshot above which they are looked for.
-    """
+    """The overwrites above `end`; `roots` are the snapshots, or their changelogs, by id, ascending."""
     timeline, below = reach.timeline, (end.id, end.identity)
     todo = {number: info for number, info in roots.items() if number > end.id}
     known = _remembered(timeline, end.id, todo) or Overwrites(end.id, below)
@@ -112,13 +97,13 @@ def find_overwrites(reach: Reach, roots: Mapping[int, ObjectInfo], end: Snapshot
 
 
 def remember(timeline: Timeline, overwrites: Overwrites) -> None:
-    """Write down what was found, where reading it again would take long."""
+    """Where reading it again would take long."""
     if overwrites.linear and overwrites.read >= REMEMBERED_FROM:
         timeline.store.put(timeline.paths.root + KEY, overwrites.to_json())
 
 
 def _remembered(timeline: Timeline, after: int, roots: Mapping[int, ObjectInfo]) -> Overwrites | None:
-    """What an earlier run wrote down, if it says all about the snapshots above `after` up to one that is still the same."""
+    """If it says all about the snapshots above `after` up to one that is still the same."""
     if len(roots) < REMEMBERED_FROM:
         return None
     try:
@@ -143,12 +128,7 @@ def _overwrite(item: Any) -> Overwrite:
 def _facts(
     reach: Reach, overwriting: Sequence[Root], near: Mapping[int, Root], roots: Mapping[int, ObjectInfo]
 ) -> list[Overwrite]:
-    """What the overwrites may have brought back, by their deltas and by the snapshots before them.
-
-    Args:
-        near: snapshots that were read already.
-        roots: all that there are.
-    """
+    """What they may have brought back, by their deltas and by the snapshots before them; `near` were read already."""
     before = [root.snapshot.id - 1 for root in overwriting]
     lacking = read_roots(reach.timeline, [roots[number] for number in before if number in roots and number not in near])
     read = {**near, **{root.snapshot.id: root for root in lacking}}

@@ -62,7 +62,7 @@ class Quarantine(ShownAsText):
 
 
 def _time(ms: int) -> str:
-    """A time for people; for one that Python cannot hold, the number of milliseconds since 1970."""
+    """For one that Python cannot hold, the number of milliseconds since 1970."""
     try:
         return datetime.fromtimestamp(ms / 1000, timezone.utc).isoformat(timespec="seconds")
     except (ValueError, OverflowError, OSError):
@@ -74,7 +74,6 @@ class Restored(ShownAsText):
     """What `restore_quarantine` brought back.
 
     Attributes:
-        quarantines: their names.
         files, size: how many files are where they were before, and their bytes.
         lost: files that are neither in the quarantine nor where they were before.
     """
@@ -104,11 +103,7 @@ class _Line:
 
 
 def quarantines(store: Store) -> list[Quarantine]:
-    """Every quarantine of a table, oldest first.
-
-    Raises:
-        TableCorrupt: the head of one is damaged.
-    """
+    """Oldest first. Raises TableCorrupt if the head of one is damaged."""
     found = []
     for info in store.list(_HEADS):
         try:
@@ -127,15 +122,13 @@ def quarantines(store: Store) -> list[Quarantine]:
 def move_orphans(
     plan: OrphanPlan, now_ms: int, keep_ms: int, unique: str, progress: Progress | None = None
 ) -> OrphanPlan:
-    """Move the orphans into a new quarantine, after the same looks at newer roots as before a deletion.
+    """Move the orphans into a new quarantine, after the same looks at newer roots as before a deletion. Returns the plan as it
+    was carried out.
 
     Args:
         now_ms: by the store's clock.
         keep_ms: how long they stay there.
         unique: a few letters that no other run has.
-
-    Returns:
-        The plan as it was carried out.
 
     Raises:
         StoreUnavailable: the store failed midway: run it again. What was moved by then can be restored.
@@ -173,7 +166,7 @@ def _line(name: str, info: ObjectInfo, number: int) -> _Line:
 
 
 def _copied(store: Store, key: str, to: str, size: int) -> bool:
-    """Copy a file of the table to another key of the table, either of which may be outside. False if it is gone."""
+    """Either key may be outside of the table. False if the file is gone."""
     (source, inside), (target, there) = located(store, key), located(store, to)
     second_name = getattr(source, "second_name", None) if source is target else None
     try:
@@ -217,7 +210,7 @@ def restore(
 
 
 def chosen_quarantines(store: Store, name: str | None) -> list[Quarantine]:
-    """The quarantine of this name, or all of them. Raises InvalidArgument if there is none of this name."""
+    """The one of this name, or all. Raises InvalidArgument if there is none of this name."""
     found = quarantines(store)
     if name is None:
         return found
@@ -229,7 +222,7 @@ def chosen_quarantines(store: Store, name: str | None) -> list[Quarantine]:
 
 
 def _allowed(timeline: Timeline, schema: TableSchema) -> Callable[[str], bool]:
-    """Whether a file may be brought back to a place: only to where orphans are looked for (H16)."""
+    """A file may be brought back only to where orphans are looked for (H16)."""
     is_data, locations = data_pattern(schema), list[str]()
 
     def allowed(key: str) -> bool:
@@ -243,7 +236,7 @@ def _allowed(timeline: Timeline, schema: TableSchema) -> Callable[[str], bool]:
 
 
 def _back(store: Store, line: _Line) -> bool:
-    """Bring a file back, unless it is where it was. Returns whether it is there now."""
+    """Unless it is where it was. Returns whether it is there now."""
     source, key = located(store, line.file)
     try:
         source.head(key)
@@ -257,11 +250,7 @@ def _back(store: Store, line: _Line) -> bool:
 
 @past_refusals()
 def expire_quarantines(plan: OrphanPlan, now_ms: int) -> OrphanPlan:
-    """Delete the quarantines whose time is over, and give back what a root reaches by now.
-
-    Returns:
-        The plan, with the names of these quarantines.
-    """
+    """Delete the quarantines whose time is over, and give back what a root reaches by now. Returns the plan with their names."""
     used, store, over = plan.used, plan.used.timeline.store, list[str]()
     allowed, seen = _allowed(used.timeline, used.schema), set(plan.seen)
     for quarantine in quarantines(store):
@@ -283,7 +272,6 @@ def expire_quarantines(plan: OrphanPlan, now_ms: int) -> OrphanPlan:
 
 
 def _pages(store: Store, name: str, allowed: Callable[[str], bool]) -> Iterator[tuple[str, list[_Line]]]:
-    """The lists of a quarantine, page by page: the key, and the lines."""
     for key in [info.key for info in store.list(f"{_LISTS}{name}/")]:
         try:
             yield key, [_parsed(key, name, line, allowed) for line in store.get(key).split(b"\n") if line]

@@ -3,8 +3,7 @@
 Owns: `Reach`, which reads each list and each manifest once. Must not know: which roots expire, what is deleted. Source:
 format/commit §10, §12; H11.
 Invariants: a file that any root names is reached. If a list or manifest is missing while its root still exists, the whole run
-ends, because the files that it names would look unused. Memory holds only facts about candidates for deletion, not all files of
-the table.
+ends, because the files that it names would look unused. Memory holds only facts about candidates for deletion.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ from .roots import Root
 T = TypeVar("T")
 
 FEW_PARTITIONS = 64
-"""If the candidates lie in at most this many partitions, manifests that cannot hold any of these are not read."""
+"""Up to so many partitions of candidates, manifests that cannot hold any of these are not read."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +41,6 @@ class Named:
         lists: keys of its manifest lists, its index manifest and its page of identities.
         leaves: keys of its manifests, index files, statistics and other files of identities.
         state: its manifests, base list then delta list.
-        delta, changelog: the manifests of these lists.
         missing: keys of lists that are gone.
     """
 
@@ -61,11 +59,7 @@ class Named:
 
 @dataclass(frozen=True)
 class Candidates:
-    """Data files that may be deleted, unless a root reaches them.
-
-    Attributes:
-        partitions: the partitions of the files, None where they are not known.
-    """
+    """Data files that may be deleted, unless a root reaches them; their partitions, None where these are not known."""
 
     keys: frozenset[str]
     partitions: frozenset[bytes] | None = None
@@ -82,11 +76,7 @@ class _Mention:
 
 @dataclass
 class Reach:
-    """Reads and caches what roots reach.
-
-    Attributes:
-        identities: whether to include files of identities. Only orphan cleaning deletes those.
-    """
+    """Reads and caches what roots reach. `identities` includes files of identities, which only orphan cleaning deletes."""
 
     timeline: Timeline
     schema: TableSchema
@@ -103,7 +93,7 @@ class Reach:
     # ------------------------------------------------------------------------------------------------------ metadata
 
     def named_by(self, roots: Sequence[Root]) -> list[Named]:
-        """The metadata of roots, including files that may no longer exist."""
+        """Including files that may no longer exist."""
         snapshots = [_kept_of(root) for root in roots]
         lists = {name for s in snapshots for name in _lists_of(s)}
         self._read(self._lists, lists, decode_manifest_list)
@@ -114,10 +104,8 @@ class Reach:
         return [self._named(root) for root in roots]
 
     def kept_by(self, roots: Sequence[Root]) -> list[Named]:
-        """The metadata of roots that stay; a root that has disappeared meanwhile keeps nothing.
-
-        Raises:
-            TableCorrupt: a list is missing while its root still exists (H11).
+        """A root that has disappeared meanwhile keeps nothing. Raises TableCorrupt if a list is missing while its root exists
+        (H11).
         """
         return self.standing([(named, named.missing) for named in self.named_by(roots)])
 
@@ -132,11 +120,9 @@ class Reach:
         into.update(zip(new, self.timeline.parallel(read, new), strict=True))
 
     def _page_of(self, root: Root) -> str | None:
-        """The page of identities that a root needs, if identities are included."""
         return memory_of(root.snapshot).page if self.identities and root.kind != "changelog" else None
 
     def _leaves_of(self, page: str) -> tuple[str, ...] | None:
-        """The leaves that a page of identities names; None where it is gone."""
         data = self._object(key := self.timeline.paths.identities(page))
         return None if data is None else tuple(parse_page(data, key).leaves.values())
 
@@ -193,9 +179,7 @@ class Reach:
     # ---------------------------------------------------------------------------------------------------- data files
 
     def live_data(self, named: Iterable[Named]) -> Candidates:
-        """The files of states, with the files that belong to them; manifests that are gone are skipped, and so are the files of
-        other tables.
-        """
+        """The files of states, with the files that belong to them; not those of other tables, or of manifests that are gone."""
         found = [e for n in named for e in fold(self._entries(n.state)).values() if e.kind == ADD]
         return Candidates(
             frozenset(k for e in found for k in self.keys.owned(e)), frozenset(e.partition for e in found)
@@ -208,30 +192,27 @@ class Reach:
         return [entry for name in names for entry in self._deltas[name] or ()]
 
     def entries_of(self, name: str) -> list[ManifestEntry] | None:
-        """The entries of a manifest; None where it is gone."""
         if name in self._deltas:
             return self._deltas[name]
         data = self._metadata(name)
         return None if data is None else decode_manifest(data, name)
 
     def delta_entries(self, named: Iterable[Named]) -> list[ManifestEntry]:
-        """The entries of deltas, in order; manifests that are gone are skipped."""
+        """In order; manifests that are gone are skipped."""
         return self._entries([m for n in named for m in n.delta])
 
     def changelog_entries(self, named: Iterable[Named]) -> list[ManifestEntry]:
-        """The entries of changelogs, in order; manifests that are gone are skipped."""
+        """As `delta_entries`."""
         return self._entries([m for n in named for m in n.changelog])
 
     def lacks_delta(self, named: Named) -> bool:
-        """Is a manifest of the delta gone? Only after `delta_entries` has looked."""
+        """Only after `delta_entries` has looked."""
         return any(self._deltas.get(m.file_name, ()) is None for m in named.delta)
 
     def lacks(self, named: Named) -> list[str]:
-        """Manifests of a root that could not be found."""
         return [m.file_name for m in named.state if self._deltas.get(m.file_name, ()) is None]
 
     def usage(self, candidates: Candidates) -> Usage:
-        """The roots' usage of these candidates."""
         return Usage(self, candidates)
 
 
@@ -244,13 +225,9 @@ class Usage:
     _mentions: dict[str, tuple[_Mention, ...] | None] = field(default_factory=dict, repr=False)
 
     def live(self, kept: Sequence[Named]) -> set[str]:
-        """The candidates that are part of these roots' states, or of their changelogs.
-
-        A file counts as part of a state unless its last mention there deletes it, so a state that adds a deleted file again
-        keeps it.
-
-        Raises:
-            TableCorrupt: a manifest is missing while its root still exists (H11).
+        """The candidates that are part of these roots' states, or of their changelogs. Raises TableCorrupt as `Reach.kept_by`. A
+        file counts as part of a state unless its last mention there deletes it, so a state that adds a deleted file again keeps
+        it.
         """
         used: set[str] = set()
         for named, state, changelog in self._read(kept):
@@ -279,7 +256,7 @@ class Usage:
         return () if named.root.kind == "changelog" else tuple(map(paths.manifest, gone))
 
     def _of(self, manifest: ManifestFile) -> tuple[_Mention, ...] | None:
-        """A manifest's lines about the candidates; None where the manifest is gone."""
+        """None where the manifest is gone."""
         if not self._may_mention(manifest):
             return ()
         reach = self.reach
@@ -308,7 +285,7 @@ class Usage:
 
 
 def _kept_of(root: Root) -> Snapshot:
-    """What a root keeps of its snapshot. A tag keeps no changelog: as in Apache Paimon, that goes with the snapshot itself."""
+    """A tag keeps no changelog: as in Apache Paimon, that goes with the snapshot itself."""
     return replace(root.snapshot, changelog_manifest_list=None) if root.kind == "tag" else root.snapshot
 
 

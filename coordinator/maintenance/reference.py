@@ -46,7 +46,7 @@ from .reachable import Reach
 from .roots import Root
 
 CLONED = "cloned"
-"""The clone's own tag of the snapshot that it begins with. Apache Paimon's expiry deletes no data file that a tag holds."""
+"""The clone's own tag of its first snapshot. Apache Paimon's expiry deletes no data file that a tag holds."""
 _FIRST = TablePaths().schema(0)
 _STRANGE = re.compile(r"[^A-Za-z0-9_.-]+")
 
@@ -56,8 +56,7 @@ class ReferencePlan(ShownAsText):
     """What a clone by reference has of its own, and what it needs of the other table.
 
     Attributes:
-        url: of the table that it is made from.
-        target: of the clone.
+        url, target: of the table that it is made from, and of the clone.
         snapshot: the one that the clone begins with.
         tag: the tag of the other table that keeps the files.
         referenced: the number of data files that stay where they are.
@@ -75,7 +74,6 @@ class ReferencePlan(ShownAsText):
 
     @property
     def snapshots(self) -> int:
-        """How many snapshots the clone has."""
         return 1
 
     def __str__(self) -> str:
@@ -115,8 +113,8 @@ def plan_reference(timeline: Timeline, schema: TableSchema, snapshot: Snapshot, 
     """What a clone by reference of a snapshot would write. Changes nothing.
 
     Raises:
-        Unsupported: the table has files outside of its folder, or is such a clone itself; rows of another branch belong to
-            it; or no option can name its folder.
+        Unsupported: the table has files outside of its folder, or is such a clone itself; rows of another branch belong to it;
+            or no option can name its folder.
         TableCorrupt: metadata of the snapshot is missing.
     """
     url = timeline.store.url
@@ -164,7 +162,7 @@ def _state_lists(snapshot: Snapshot) -> tuple[str, str]:
 
 
 def referring(data: bytes, location: str) -> bytes:
-    """The bytes of a schema with the option that names where the files are."""
+    """A schema with the option that names where the files are."""
     raw = parse_json(data)
     options = {**(raw.get("options") or {}), opt.REFERENCED_PATHS.key: location}
     return json.dumps({**raw, "options": options}, indent=2, ensure_ascii=False).encode()
@@ -179,9 +177,6 @@ def apply_reference(
     around: Surroundings = MACHINE,
 ) -> ReferencePlan:
     """Make the clone. The tag must be there; it is not made here.
-
-    Returns:
-        The plan.
 
     Raises:
         CommitConflict: the tag was deleted or replaced, or the snapshot expired, meanwhile: run it again.
@@ -219,10 +214,8 @@ def apply_reference(
 
 @contextmanager
 def beside_expiries(timeline: Timeline, snapshot: Snapshot) -> Iterator[None]:
-    """Until a tag holds the snapshot, files of it may go; that is no damage.
-
-    Raises:
-        CommitConflict: what was done failed because the snapshot expires: run it again.
+    """Until a tag holds the snapshot, files of it may go; that is no damage. Raises CommitConflict if what was done failed
+    because the snapshot expires: run it again.
     """
     try:
         yield
@@ -233,7 +226,7 @@ def beside_expiries(timeline: Timeline, snapshot: Snapshot) -> Iterator[None]:
 
 
 def _expires(timeline: Timeline, snapshot: Snapshot) -> bool:
-    """Has an expiry deleted the snapshot, or announced that it will?"""
+    """Has an expiry deleted it, or announced that it will?"""
     found = timeline.find(snapshot.id)
     return found is None or found.identity != snapshot.identity or expires_below(timeline) > snapshot.id
 
@@ -259,7 +252,7 @@ def _check_held(timeline: Timeline, plan: ReferencePlan) -> None:
 def _metadata(
     timeline: Timeline, schema: TableSchema, plan: ReferencePlan, target: Store, progress: Progress | None
 ) -> tuple[Snapshot, set[str]]:
-    """Write all but the roots. Returns the snapshot with the sizes of its new lists, and the keys that were written."""
+    """All but the roots. Returns the snapshot with the sizes of its new lists, and the keys that were written."""
     store, paths, form = timeline.store, timeline.paths, _form(schema)
     keys, location = FileKeys(schema), location_of(store)
 

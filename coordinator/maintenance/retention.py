@@ -2,8 +2,8 @@
 
 Owns: `Retention` (the options and arguments of Apache Paimon's expire_snapshots) and `expirable`, the pure choice. Must not
 know: stores. Source: format/commit §9; H6.
-Invariants: the newest snapshot stays. A snapshot expires only after all older ones. A snapshot that is so young that a commit
-may be using its name stays, whatever the arguments say.
+Invariants: the newest snapshot stays. A snapshot expires only after all older ones. One so young that a commit may be using its
+name stays, whatever the arguments say.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ...core.options import TableOptions
 from ..history.base import longest_age_ms
 
 DELAYS = 2
-"""A name may be freed after this many times the age limit of a writer's knowledge; the difference allows for slow requests."""
+"""A name may be freed after so many times the age limit of a writer's knowledge; the rest allows for slow requests."""
 
 RETENTION_OPTIONS = (
     opt.SNAPSHOT_TIME_RETAINED,
@@ -31,10 +31,8 @@ RETENTION_OPTIONS = (
 
 
 def is_automatic(options: TableOptions) -> bool:
-    """Do a table's options ask for expiry after each commit?
-
-    Option `snapshot.expire.automatic` decides; without it, a table that says how long its snapshots are kept, and is not
-    `write-only`.
+    """Do a table's options ask for expiry after each commit? Option `snapshot.expire.automatic` decides; without it, a table
+    that says how long its snapshots are kept, and is not `write-only`.
 
     >>> is_automatic(TableOptions({})), is_automatic(TableOptions({"snapshot.num-retained.max": "20"}))
     (False, True)
@@ -77,13 +75,8 @@ class Retention:
         older_than_ms: int | None = None,
         max_deletes: int | None = None,
     ) -> Retention:
-        """From a table's options; given arguments take precedence.
-
-        Args:
-            now_ms: milliseconds since 1970.
-
-        Raises:
-            InvalidArgument: the numbers are out of range or contradict each other.
+        """From a table's options; given arguments take precedence. `now_ms`: milliseconds since 1970. Raises InvalidArgument if
+        the numbers are out of range or contradict each other.
 
         >>> Retention.of(TableOptions({"snapshot.time-retained": "1 h"}), 3_600_000, retain_max=1).at_least
         1
@@ -121,11 +114,7 @@ def _name(argument: str, given: int | None, option: opt.Option[Any]) -> str:
 
 
 def _of_changelogs(options: TableOptions, snapshots: Retention, now_ms: int) -> Retention | None:
-    """How long changelogs are kept; None if they go with their snapshots (format/snapshot §5).
-
-    Raises:
-        InvalidArgument: the numbers contradict each other.
-    """
+    """None if they go with their snapshots (format/snapshot §5). Raises InvalidArgument if the numbers contradict each other."""
     most, least, time_ms = (
         options.get(option)
         for option in (opt.CHANGELOG_RETAINED_MAX, opt.CHANGELOG_RETAINED_MIN, opt.CHANGELOG_TIME_RETAINED)
@@ -160,8 +149,8 @@ def expirable(ids: Sequence[int], times_ms: Times, retention: Retention, first_n
     """The number of oldest snapshots that may expire.
 
     Args:
-        ids: the ids of all snapshots, ascending; the last is the table's newest.
-        times_ms: commit times of at least the oldest `retention.limit` + 1 snapshots; a missing one has expired already.
+        ids: ascending; the last is the table's newest.
+        times_ms: of at least the oldest `retention.limit` + 1 snapshots; a missing one has expired already.
         first_needed: the oldest snapshot that a consumer has still to read, None without consumers.
 
     >>> kept = Retention(at_least=1, at_most=10, until_ms=25, published_ms=100, limit=50)
@@ -183,15 +172,8 @@ def expirable(ids: Sequence[int], times_ms: Times, retention: Retention, first_n
 def expirable_changelogs(
     ids: Sequence[int], latest: int, times_ms: Mapping[int, int], retention: Retention, first_needed: int | None
 ) -> int | None:
-    """The id of the oldest changelog that stays, if any may expire; else None.
-
-    A changelog's own time decides, and the newest one stays (format/commit §9).
-
-    Args:
-        ids: the ids of all changelogs, ascending.
-        latest: the id of the newest snapshot.
-        times_ms: the commit times of changelogs; a missing one has expired already.
-        first_needed: as for `expirable`.
+    """The id of the oldest changelog that stays, if any may expire; else None. A changelog's own time decides, and the newest
+    one stays (format/commit §9). `latest` is the newest snapshot; other arguments as for `expirable`.
 
     >>> kept = Retention(at_least=1, at_most=10, until_ms=25, published_ms=0, limit=50)
     >>> expirable_changelogs([1, 2, 3, 4], 9, {1: 10, 2: 20, 3: 30, 4: 40}, kept, None)

@@ -1,7 +1,7 @@
 """Rollback: commits an earlier state as the next snapshot.
 
-Owns: `RollbackPlan`, the request that a rollback commits, and the tag that protects the restored files. Must not know: how it
-is committed. Source: format/commit §11; H6, H10.
+Owns: `RollbackPlan`, the request that a rollback commits, and the tag that protects the restored files. Must not know: how it is
+committed. Source: format/commit §11; H6, H10.
 Invariants: no snapshot is removed and no id is freed: for concurrent writers a rollback is one more overwrite. A state with
 missing files is refused. A tag protects the restored files before they are checked, because Apache Paimon's expiry goes by the
 snapshot that once deleted them.
@@ -32,7 +32,7 @@ from ..history.timeline import Timeline
 from ..surroundings import MACHINE
 
 ROLLED_BACK_TO = "rollback.snapshot"
-"""Property of the snapshot that a rollback makes: the id of the snapshot whose state it restores."""
+"""Property of the snapshot that a rollback makes: the id of the one that it restores."""
 _SHOWN = 5
 
 
@@ -44,10 +44,8 @@ class RollbackPlan(ShownAsText):
         target: the snapshot to restore.
         key: the snapshot or tag file that holds it.
         latest: the newest snapshot at the time of planning.
-        state: all files of the target.
-        index: all its index files.
-        added: the files that come back.
-        removed: the files that go.
+        state, index: all files of the target, and all its index files.
+        added, removed: the files that come back, and those that go.
     """
 
     target: Snapshot
@@ -79,7 +77,7 @@ class RollbackPlan(ShownAsText):
         }
 
     def request(self, commit_user: str, identifier: int | None, isolation: Isolation, tag: str) -> Restoration:
-        """The commit: an overwrite of the whole table by the files of the target."""
+        """An overwrite of the whole table by the files of the target."""
         return Restoration(
             kind="OVERWRITE",
             entries=self.state,
@@ -94,11 +92,7 @@ class RollbackPlan(ShownAsText):
 
 
 def plan_rollback(timeline: Timeline, target: Snapshot, key: str) -> RollbackPlan:
-    """Plan a rollback. Changes nothing.
-
-    Args:
-        target: the snapshot to restore.
-        key: the snapshot or tag file that it was read from.
+    """Plan a rollback to `target`, which was read from the file `key`. Changes nothing.
 
     Raises:
         InvalidArgument: it is the newest.
@@ -126,10 +120,6 @@ def protected(
 
     They go again if the commit fails. A run that died leaves them; under an identity the next run finds and takes them over, so
     that it also leaves them where the store failed.
-
-    Args:
-        plan: what comes back; None where nothing does.
-        commit_user, identifier: the identity of the commit, if both are given.
     """
     named = None if identifier is None else f"{commit_user}\n{identifier}"
     unique = MACHINE.new_uuid().hex if named is None else sha256(named.encode()).hexdigest()
@@ -145,10 +135,8 @@ def protected(
 
 
 def protect(timeline: Timeline, schema: TableSchema, plan: RollbackPlan, unique: str) -> list[str]:
-    """Tag the target, and check that all of its files exist. Returns the names of the tags, the target's first.
-
-    Args:
-        unique: a text with which no other tag's name ends, but for those of an earlier run.
+    """Tag the target, and check that all of its files exist. Returns the names of the tags, the target's first; they end with
+    `unique`, like those of an earlier run.
 
     Raises:
         InvalidArgument: an expiry is removing the target, or a tag of that name holds another snapshot.
@@ -186,15 +174,14 @@ def _refuse_another(timeline: Timeline, tag: str, state: Snapshot) -> None:
 
 
 def unprotect(timeline: Timeline, tags: Sequence[str]) -> None:
-    """Remove the tags of a rollback that was not committed."""
+    """Of a rollback that was not committed."""
     timeline.store.delete_many(map(timeline.paths.tag, tags))
 
 
 def _states_before_later_deletions(timeline: Timeline, plan: RollbackPlan) -> list[Snapshot]:
-    """The states right before restored files were deleted a second time, after an earlier rollback.
-
-    When a deletion expires, Apache Paimon keeps the file if the last tag before it holds the file. The target's tag covers the
-    first deletion; later ones need a tag right before them.
+    """The states right before restored files were deleted a second time, after an earlier rollback. When a deletion expires,
+    Apache Paimon keeps the file if the last tag before it holds the file. The target's tag covers the first deletion; later ones
+    need a tag right before them.
     """
     between = timeline.parallel(timeline.find, range(plan.target.id, plan.latest.id + 1))
     states = [s for s in between if s is not None]
@@ -209,10 +196,7 @@ def _states_before_later_deletions(timeline: Timeline, plan: RollbackPlan) -> li
 
 
 def _check_there(timeline: Timeline, schema: TableSchema, plan: RollbackPlan) -> None:
-    """Check the target and all of its files, after the tag was written.
-
-    An expiry that looked at the tags earlier has raised EARLIEST above the target by then (decision 10).
-    """
+    """After the tag was written: an expiry that looked at the tags earlier has raised EARLIEST above the target (decision 10)."""
     try:
         still = parse_snapshot(timeline.store.get(plan.key), plan.key).identity == plan.target.identity
     except ObjectNotFound:

@@ -33,12 +33,7 @@ _ROOT = re.compile(r"^(?:branch/branch-(?P<branch>[^/]+)/)?(?P<kind>snapshot|tag
 
 @dataclass(frozen=True)
 class Root:
-    """A file that keeps others alive.
-
-    Attributes:
-        info: its key, size and age, as listed.
-        branch: the branch it belongs to, or "main".
-    """
+    """A file that keeps others alive."""
 
     info: ObjectInfo
     kind: RootKind
@@ -51,7 +46,7 @@ class Root:
 
 
 def list_roots(timeline: Timeline) -> list[ObjectInfo]:
-    """List every root of every branch; nothing is read."""
+    """Every root of every branch; nothing is read."""
     store = timeline.store
 
     def listed(folder: str) -> list[ObjectInfo]:
@@ -61,10 +56,8 @@ def list_roots(timeline: Timeline) -> list[ObjectInfo]:
 
 
 def read_roots(timeline: Timeline, infos: Iterable[ObjectInfo]) -> list[Root]:
-    """Read listed roots; those that disappeared since are left out.
-
-    Raises:
-        TableCorrupt: a root cannot be decoded, so the files that it keeps alive are not known.
+    """Those that disappeared since are left out. Raises TableCorrupt if one cannot be decoded, as the files that it keeps are
+    not known.
     """
     found = timeline.parallel(lambda info: _read(timeline.store, info), infos)
     return [root for root in found if root is not None]
@@ -78,7 +71,7 @@ def _read(store: Store, info: ObjectInfo) -> Root | None:
 
 
 def root_of(info: ObjectInfo, data: bytes) -> Root | None:
-    """The root that a file holds; None for any other file. Raises TableCorrupt if it cannot be decoded."""
+    """None for any other file. Raises TableCorrupt if it cannot be decoded."""
     kind_and_branch = cast("tuple[RootKind, str] | None", _kind_of(info.key))
     return None if kind_and_branch is None else Root(info, *kind_and_branch, parse_snapshot(data, info.key))
 

@@ -46,11 +46,9 @@ class UndoPlan(ShownAsText):
         carried: which of several commits in that snapshot it is; None where it is the only one.
         before: the snapshot that it was built on; None for the first, and where it has expired and is not needed.
         latest: the newest snapshot at the time of planning.
-        added: the files that come back.
-        removed: the files that go.
+        added, removed: the files that come back, and those that go.
         marked: the data files whose deleted rows become as they were.
-        index: the index files that go and come.
-        uploads: new index files.
+        index: the index files that go and come; `uploads`: the new ones.
     """
 
     commit: Snapshot
@@ -101,7 +99,6 @@ class UndoPlan(ShownAsText):
         return {upload.key.rpartition("/")[2] for upload in self.uploads}
 
     def request(self, commit_user: str, identifier: int | None, tag: str | None) -> Undoing:
-        """The commit."""
         said = {UNDONE: str(self.commit.id)} | ({PROTECTING_TAG: tag} if tag is not None else {})
         said |= {UNDONE_COMMIT: self.carried.commit} if self.carried is not None else {}
         return Undoing(
@@ -164,9 +161,8 @@ def plan_undo(timeline: Timeline, schema: TableSchema, meant: Commit, before: Sn
 
 
 def _refuse_to_hide_rows(schema: TableSchema, commit: Snapshot, added: Sequence[ManifestEntry]) -> None:
-    """A compaction changes no row, but in some tables it is what makes rows visible, or tells readers of changes.
-
-    Taking it back would hide rows of commits that stay, or tell the same changes again.
+    """A compaction changes no row, but in some tables it makes rows visible, or tells readers of changes. Taking it back would
+    hide rows of commits that stay, or tell the same changes again.
     """
     rules = merge_rules(schema) if commit.commit_kind == "COMPACT" else None
     if rules is None:
@@ -191,9 +187,7 @@ def _with_index(
     new: Sequence[IndexEntry],
     unique: str,
 ) -> UndoPlan:
-    """The plan with the index files that it needs.
-
-    With a primary key, others have left nothing in a bucket to which files come back, so its index files are exchanged as a
+    """With a primary key, others have left nothing in a bucket to which files come back, so its index files are exchanged as a
     whole; where none come back, hashes of keys that are gone do no harm. Otherwise other commits may have put other vectors into
     the same file.
     """

@@ -3,8 +3,8 @@
 Owns: `UsedFiles`, `read_journals`, `newest_ids`. Must not know: which files are candidates, what is deleted. Source:
 format/commit §10, §12; H10, H11.
 Invariants: a file that any root of any branch mentions is used, as added or deleted. If a list or manifest is missing while its
-root still exists, the whole run ends, because the files that it names would look unused. Memory holds the metadata of a few roots
-at a time, and a fingerprint of each name.
+root still exists, the whole run ends, because the files that it names would look unused. Memory holds the metadata of a few
+roots at a time, and a fingerprint of each name.
 """
 
 from __future__ import annotations
@@ -40,16 +40,13 @@ ROOTS_AT_ONCE = 64
 MANIFESTS_AT_ONCE = 64
 
 ReadManifests = Callable[[Sequence[str]], "list[Array | None]"]
-"""Reads manifests by their names; for each the fingerprints of the files that it names, or None where it is gone."""
+"""For each manifest the fingerprints of the files that it names, or None where it is gone."""
 
 
 @dataclass
 class UsedFiles:
-    """Collects what is used.
-
-    Attributes:
-        names: the keys of all used files; URLs for files outside the table's folder.
-        read_manifests: how manifests are read; by threads of this process if None.
+    """Collects what is used: keys, and URLs for files outside the table's folder. Threads of this process read manifests if
+    `read_manifests` is None.
     """
 
     timeline: Timeline
@@ -60,13 +57,8 @@ class UsedFiles:
     _done: set[str] = field(default_factory=set, repr=False)
 
     def add_roots(self, infos: Iterable[ObjectInfo]) -> set[ObjectInfo]:
-        """Add what listed roots reach.
-
-        Returns:
-            Those that were there. One that has gone since is not among them, and counts as new if it comes again.
-
-        Raises:
-            TableCorrupt: a root, or a file that it names, cannot be read (H11).
+        """Add what listed roots reach. Returns those that were there: one that has gone since counts as new if it comes again.
+        Raises TableCorrupt if a root, or a file that it names, cannot be read (H11).
         """
         there: set[ObjectInfo] = set()
         for part in in_groups(infos, ROOTS_AT_ONCE):
@@ -79,7 +71,7 @@ class UsedFiles:
         return there
 
     def add_journalled(self, commits: Iterable[Past]) -> None:
-        """Add the files of commits that may still be finished. What they have not written is not needed."""
+        """The files of commits that may still be finished. What they have not written is not needed."""
         for commit in commits:
             key = f"{FOLDER}{commit.entries[0].commit}"
             snapshots = [parse_snapshot(tried.text.encode(), key) for tried in commit.tried]
@@ -87,13 +79,8 @@ class UsedFiles:
             self._add(Reach(self.timeline, self.schema, identities=True).named_by(roots))
 
     def add_intents(self, keys: Iterable[str], roots: Iterable[ObjectInfo]) -> None:
-        """Add the files that the next snapshots may carry for others.
-
-        Args:
-            keys: the intents that were listed before these roots, so that what was carried in between is found in a root.
-
-        Raises:
-            TableCorrupt: an open intent is garbled (H11).
+        """The files that the next snapshots may carry for others. The intents were listed before these roots, so that what was
+        carried in between is found in a root. Raises TableCorrupt if an open one is garbled (H11).
         """
         for key, intent in all_open(self.timeline.store, keys, newest_ids(roots)):
             names = [line.file_name for line in intent.manifests]
@@ -103,7 +90,7 @@ class UsedFiles:
                     self.names.add_fingerprints(found)
 
     def _add(self, named: Sequence[Named]) -> set[str]:
-        """Add metadata, and the files that its manifests name. Returns the names of manifests that are gone."""
+        """Metadata, and the files that its manifests name. Returns the manifests that are gone."""
         for one in named:
             self.names.add(one.keys)
         wanted = {m.file_name for n in named for m in (*n.state, *n.changelog)} - self._done
@@ -118,7 +105,7 @@ class UsedFiles:
         return gone
 
     def _missing(self, named: Named, gone: set[str]) -> tuple[str, ...]:
-        """The manifests that a root lacks. Those of an expired snapshot's state went with it, once no longer needed."""
+        """The manifests of an expired snapshot's state went with it, once no longer needed."""
         needed: Iterable[ManifestFile] = () if named.root.kind == "changelog" else (*named.state, *named.changelog)
         return tuple(self.timeline.paths.manifest(m.file_name) for m in needed if m.file_name in gone)
 
@@ -143,7 +130,7 @@ def newest_ids(roots: Iterable[ObjectInfo]) -> dict[str, int]:
 
 
 def named_files(timeline: Timeline, keys: FileKeys, manifest: str) -> Array | None:
-    """The fingerprints of the files that a manifest names; None where it is gone."""
+    """The fingerprints of a manifest's files; None where it is gone."""
     try:
         data = timeline.store.get(timeline.paths.manifest(manifest))
     except ObjectNotFound:
@@ -153,12 +140,10 @@ def named_files(timeline: Timeline, keys: FileKeys, manifest: str) -> Array | No
 
 def read_journals(timeline: Timeline, schema: TableSchema) -> list[Past]:
     """The commits of this table in its journals whose outcome is not known: they may still be sent, with the files they name.
+    Raises TableCorrupt if a journal is damaged, so that these files are not known (H11).
 
     Read are the journal beside the table, and the files that option `commit.journal` and the environment's `LAKELATCH_JOURNAL`
     name, if they are on this machine and, where the table names them, allowed.
-
-    Raises:
-        TableCorrupt: a journal is damaged, so that the files of a commit under way are not known (H11).
     """
     store, setting = timeline.store, file_of(schema.options, timeline.store) or ""
     beside = ObjectJournal(store).lines()
@@ -179,7 +164,7 @@ def read_journals(timeline: Timeline, schema: TableSchema) -> list[Past]:
 
 
 def in_groups(items: Iterable[T], size: int) -> Iterator[list[T]]:
-    """Items in groups of this size; the last one may be smaller.
+    """The last group may be smaller.
 
     >>> list(in_groups("abc", 2))
     [['a', 'b'], ['c']]

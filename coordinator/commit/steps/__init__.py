@@ -1,5 +1,4 @@
-"""The effects of one commit on a store, by the phases of the machine: collecting, uploading, publishing.
+"""The effects of one commit on a store: one class for each phase of the machine, over a state that they share.
 
-Owns: one class for each phase, over a state that they share. Must not know: the order of effects (the machine), threads and time
-budgets (the driver).
+Must not know: the order of effects (the machine), threads and time budgets (the driver).
 """

@@ -31,14 +31,12 @@ from .state import NOTHING_REMEMBERED, Attempt, RunState
 _LOG = logging.getLogger("lakelatch")
 JUST_READ_MS = 500
 """A winner that was asked for so lately counts as the newest snapshot for a commit that rides: its next look would come a round
-trip later, and whoever carries it meanwhile is found by the look after that."""
+trip later, and whoever carries it meanwhile is found by the look after that.
+"""
 
 
 class Collecting(RunState):
-    """From the newest snapshot to the entries of this commit on it."""
-
     def resolve_latest(self, effect: do.ResolveLatest) -> Event:
-        """The base of this attempt, and whether this identity already landed before it."""
         if effect.registered_on is None:
             self.group.intent = None  # it was refused
         self.group.riders, window = (), self.group.intent
@@ -71,7 +69,6 @@ class Collecting(RunState):
         )
 
     def _found_aboard(self, found: Aboard) -> Event:
-        """Another's snapshot carries this commit: nothing is built on it any more."""
         attempt, ref = self._attempt(), SnapshotRef(found.snapshot.id, found.snapshot.identity)
         self.attempt = Attempt(attempt.base, ref, attempt.recalled, delta=attempt.delta, snapshot=found.snapshot)
         return ev.LatestResolved(attempt.base.ref, "", 0, aboard=ref)
@@ -123,10 +120,9 @@ class Collecting(RunState):
         return Base(latest, manifests, schema_id, now_ms, look.unhinted)
 
     def _compare(self, seen: Snapshot | None, look: Latest) -> None:
-        """Take note if another writer has renamed over the snapshot that this process knew, whose rows are then gone.
-
-        Only engines without an atomic create do. Where one of them has won the race, or the winner was built on another base,
-        that snapshot is read again.
+        """Note if another writer has renamed over the snapshot that this process knew, whose rows are then gone. Only engines
+        without an atomic create do. Where one of them has won the race, or the winner was built on another base, that snapshot
+        is read again.
         """
         known = self._known.snapshot if self._known is not None else None
         if known is None or not known.own_properties:
@@ -144,7 +140,7 @@ class Collecting(RunState):
             )  # fmt: skip
 
     def _won_on(self, winner: Snapshot) -> bool:
-        """Whether the winner of the last race was built on the beaten attempt's base, and so belongs to the same table."""
+        """Whether the winner was built on the beaten attempt's base, and so belongs to the same table."""
         return base_of(winner) == self._attempt().base.ref
 
     @property
@@ -152,13 +148,12 @@ class Collecting(RunState):
         return self.attempt.base if self.attempt is not None else self.warm
 
     def _newest_seen(self) -> Snapshot | None:
-        """The newest snapshot that this commit has met: its base, the one that it read, or the winner of the last race."""
+        """Its base, the snapshot that it read, or the winner of the last race."""
         known, met = self._known, self.group.met
         seen = [known.snapshot if known else None, self.request.read_snapshot, met.snapshot if met else None]
         return max((s for s in seen if s is not None), key=lambda s: s.id, default=None)
 
     def collect_changes(self, effect: do.CollectChanges) -> Event:
-        """This commit's entries on this base, after the conflict checks."""
         attempt = self._attempt()
         try:
             if not effect.asks_first:
@@ -189,7 +184,7 @@ class Collecting(RunState):
         self.attempt = Attempt(nowhere, SnapshotRef(0, ""), Recalled(0, NOTHING_REMEMBERED), delta=rider.delta)
 
     def prepare_intent(self, effect: do.PrepareIntent) -> Event:
-        """Build the intent, whose manifests are durable by now; or give up, if a newer schema was seen."""
+        """The manifests are durable by now. Gives up if a newer schema was seen."""
         delta, overtaken = self._attempt().delta, self.newer_schema
         if overtaken is not None:
             return ev.ConflictFound(overtaken.check, overtaken.reason)
@@ -197,17 +192,15 @@ class Collecting(RunState):
         return self.group.prepare(effect.base, delta)
 
     def choose_riders(self, effect: do.ChooseRiders) -> Event:
-        """Whom this commit carries if it leads, and how many may lead before it."""
         base = self._attempt().base.snapshot
         assert base is not None
         return self.group.choose(effect, base, self.timeline, self._read_manifests)
 
     def verify_ride(self, effect: do.VerifyRide) -> Event:
-        """Check that the snapshot that carries this commit is part of the history (H6)."""
         return self.group.verify_ride(effect, self.timeline, self._attempt().base)
 
     def compact_manifests(self, effect: do.CompactManifests) -> Event:
-        """Merge manifests where due. Under contention an earlier merge is kept if it fits; no new one is started (H15)."""
+        """Under contention an earlier merge is kept if it fits; no new one is started (H15)."""
         attempt = self._attempt()
         folded = self._settled().folded
         if folded is not None:

@@ -51,10 +51,8 @@ _LOG = logging.getLogger("lakelatch")
 
 
 class Publishing(RunState):
-    """From this commit's files to its snapshot in the history."""
-
     def prepare_snapshot(self, effect: do.PrepareSnapshot) -> Event:
-        """Build the snapshot file, once for all sends; or give up, where a newer schema was seen beside the uploads."""
+        """Build the snapshot file, once for all sends. Gives up if a newer schema was seen beside the uploads."""
         overtaken = self.newer_schema
         if overtaken is not None:
             return ev.ConflictFound(overtaken.check, overtaken.reason)
@@ -90,7 +88,6 @@ class Publishing(RunState):
         )
 
     def publish(self, effect: do.Publish) -> Event:
-        """One atomic create of the snapshot file."""
         if effect.send > 1:
             self.around.sleep(backoff_s(effect.send))
         if not self._is_fresh(self._attempt().base) and not self._base_stands():
@@ -115,10 +112,7 @@ class Publishing(RunState):
                 assert_never(answer)
 
     def _base_stands(self) -> bool:
-        """Whether the base still exists, so that the name above it cannot be one that expiry freed (H6).
-
-        One look is enough, however long the earlier steps took: nothing is computed again when only a look-up was slow.
-        """
+        """One look is enough, however long earlier steps took: nothing is computed again when only a look-up was slow (H6)."""
         base, now_ms = self._attempt().base, self.around.now_ms
         try:
             stands = base_stands(self.timeline, base.ref)
@@ -131,7 +125,7 @@ class Publishing(RunState):
         return True
 
     def read_back(self, effect: do.ReadBack) -> Event:
-        """Read the name back: does it hold this commit's snapshot, another one, or nothing? (H2, H3)"""
+        """Does the name hold this commit's snapshot, another one, or nothing? (H2, H3)"""
         if effect.look > 1:
             self.around.sleep(backoff_s(effect.look))
         began_ms = self.around.now_ms
@@ -150,7 +144,6 @@ class Publishing(RunState):
                 assert_never(other)
 
     def verify_lineage(self, effect: do.VerifyLineage) -> Event:
-        """Check that the landed snapshot is built on the base that was read (H6)."""
         if effect.look > 1:
             self.around.sleep(backoff_s(effect.look))
         tried = self.tried[-1]
@@ -179,16 +172,13 @@ class Publishing(RunState):
                 assert_never(other)
 
     def rest_before_hint(self) -> None:
-        """Wait where the store takes another write of the hint only a moment from now. A newer snapshot may come meanwhile, whose
-        hint is the one to write.
-        """
+        """Until the store takes another write of the hint. A newer snapshot may come meanwhile, whose hint is to be written."""
         rest_s = self.knows.hinted_s + rewrite_seconds(self.store) - self.around.monotonic_s()
         if rest_s > 0:
             self.around.sleep(rest_s)
 
     def write_hint(self, effect: do.WriteHint, newest_id: int) -> Event:
-        """Write LATEST, best effort: soon after the commit or not at all, never lower than a known id, and not for a snapshot
-        that is gone (H7)."""
+        """Best effort: soon after the commit or never, not lower than a known id, and not for a snapshot that is gone (H7)."""
         if newest_id > effect.snapshot_id:
             return ev.HintSkipped(f"snapshot {newest_id} is newer")
         key = self.timeline.paths.hint("LATEST")
@@ -213,12 +203,9 @@ class Publishing(RunState):
     def _is_gone(self, snapshot_id: int, took_s: float) -> bool:
         """Whether a rollback by another engine has taken away the snapshot that the hint names: two looks, with a pause.
 
-        That engine writes its own hint first and deletes snapshots then, each request about as long as that of this hint. Apache
-        Paimon believes a hint that names no snapshot; without a hint it lists them. On an object store such a rollback takes many
-        times as long as a hint, so nothing is looked for unless the hint was slow.
-
-        Args:
-            took_s: the seconds that the hint took.
+        That engine writes its own hint first and deletes snapshots then, each request about as long as that of this hint, which
+        took `took_s` seconds. Apache Paimon believes a hint that names no snapshot; without a hint it lists them. On an object
+        store such a rollback takes many times as long as a hint, so nothing is looked for unless the hint was slow.
         """
         if took_s < SLOW_HINT_S and self.store.capabilities.native_scheme not in QUICK_SCHEMES:
             return False
@@ -231,11 +218,7 @@ class Publishing(RunState):
         return False
 
     def _hint_time_s(self) -> float:
-        """Seconds that are left for writing the hint.
-
-        Raises:
-            StoreUnavailable: no time is left.
-        """
+        """Raises StoreUnavailable if no time is left."""
         sent_ms = self._attempt().sent_ms
         left_ms = HINT_WITHIN_MS - (self.around.now_ms - sent_ms) if sent_ms is not None else 0.0
         if left_ms <= 0:
@@ -243,10 +226,8 @@ class Publishing(RunState):
         return left_ms / 1000
 
     def discard(self, effect: do.Discard, *, landed: bool) -> None:
-        """Delete private metadata of lost attempts, and data that no snapshot can name. Orphan cleaning removes the rest.
-
-        Raises:
-            ProtocolViolation: the published snapshot needs one of the files; nothing was deleted (H20).
+        """Delete private metadata of lost attempts, and data that no snapshot can name. Orphan cleaning removes the rest. Raises
+        ProtocolViolation if the published snapshot needs one of the files; nothing is deleted then (H20).
         """
         check_discard(effect.names, self._attempt().needs if landed else ())
         try:
@@ -257,13 +238,13 @@ class Publishing(RunState):
             return
 
     def discard_superseded(self) -> None:
-        """Delete the files in whose place others were made and have landed, best effort: no snapshot can name them any more."""
+        """Delete the files in whose place others have landed, best effort: no snapshot can name them any more."""
         if left := self._left_over(landed=True):
             with suppress(LakelatchError):
                 self.store.delete_many(left)
 
     def _left_over(self, *, landed: bool) -> list[str]:
-        """The files of attempts that were refused, as far as the commit made them itself; each is told once."""
+        """The files of refused attempts, as far as the commit made them itself; each is told once."""
         rules, made = self.settler.key_rules, self.left.made
         settled = self.attempt.settled if self.attempt is not None else None
         files = (*settled.new_index_files, *settled.marks) if landed and settled is not None else ()
@@ -273,11 +254,10 @@ class Publishing(RunState):
         return [*superseded, *(key for key in made if key not in needed)]
 
     def remove_intents(self, effect: do.RemoveIntents) -> None:
-        """Delete this commit's intents, best effort."""
         shelf.remove(self.timeline, effect.names)
 
     def next_base(self) -> Base:
-        """The base that is known after the commit landed, so that the next commit need not read it."""
+        """The base after the commit landed, so that the next commit need not read it."""
         if self.left.ahead is not None:
             return self.left.ahead
         attempt = self._attempt()

@@ -1,7 +1,7 @@
 """What one commit knows while it runs: its attempt, and what lasts from one attempt to the next.
 
-Owns: `Attempt` (a value: the base, and the files made on it) and `RunState`, which the steps of a commit share. Must not know:
-what a step does. Invariant: the snapshot's contents come from the same values that its files are made of.
+Owns: `Attempt` (a value: the base, and the files made on it) and `RunState`. Must not know: what a step does. Invariant: the
+snapshot's contents come from the same values that its files are made of.
 """
 
 from __future__ import annotations
@@ -42,9 +42,7 @@ class Attempt:
         base, ours: the snapshot that it builds on, and the one that it makes.
         recalled, memory: the identities found in the base's history, and those that the new snapshot remembers.
         identities: new files for the identities that the snapshot has no room for.
-        settled: the request on this base.
         base_manifests: the manifests that the base list names.
-        snapshot, data: the snapshot and its file, once it is built.
         sent_ms: monotonic clock at its first send, in milliseconds; None before.
     """
 
@@ -67,7 +65,7 @@ class Attempt:
 
     @property
     def needs(self) -> frozenset[str]:
-        """The names of all metadata files that the snapshot references, this commit's and older ones."""
+        """All metadata files that the snapshot references, this commit's and older ones."""
         if self.base_list is None or self.delta is None or self.settled is None:
             return frozenset()  # an earlier attempt landed, or another process with the same identity
         lists = {self.base_list.name, self.delta.list.name, self.settled.index_manifest or self.delta.list.name}
@@ -92,16 +90,12 @@ class LeftBehind:
 
 @dataclass
 class RunState:
-    """The state of one commit; its attributes, other than the attempt, last for the whole commit.
+    """The state of one commit; all but the attempt lasts for the whole commit.
 
     Attributes:
-        knows: what the committer keeps between commits.
-        warm: the base that it knew, used for the first attempt while it is fresh.
-        group: the commit's part in group commit: its intents, and those whom it carries.
-        settler: turns the request into entries on a base.
+        warm: the base that the committer knew, used for the first attempt while it is fresh.
         tried: every snapshot that was sent, or may be sent by another process that finds it in the journal.
         lost: the snapshots that won the races which this commit lost.
-        left: what its attempts leave for what comes after them.
     """
 
     request: CommitRequest
@@ -139,26 +133,22 @@ class RunState:
 
     @property
     def newer_schema(self) -> Conflict | None:
-        """The conflict with a newer schema, as far as one was seen; none while others may carry the commit.
-
-        Its intent was registered after a look, so such a schema came after the commit had begun, and the rows may land as they
-        are.
+        """The conflict with a newer schema, if one was seen. None while others may carry the commit: its intent was registered
+        after a look, so such a schema came after the commit had begun, and the rows may land as they are.
         """
         return None if self.group.intent is not None else self.settler.newest_schema.conflict
 
     @property
     def landed(self) -> Snapshot | None:
-        """The snapshot of the last attempt: the one that landed, if any did."""
         return self.attempt.snapshot if self.attempt is not None else None
 
     @property
     def others_met(self) -> int:
-        """The number of different committers that won a race against this commit."""
         return len({committer_of(winner) for winner in self.lost})
 
     @property
     def newest_seen_id(self) -> int:
-        """The newest snapshot that this commit has built on, or knew before; 0 for none."""
+        """The newest snapshot that it has built on, or knew before; 0 for none."""
         base = self.attempt.base if self.attempt is not None else self.warm
         return base.id if base is not None else 0
 
@@ -166,12 +156,11 @@ class RunState:
         return base.is_fresh(self.around.now_ms, self.schema.options.get(opt.SNAPSHOT_TIME_RETAINED))
 
     def _read_manifests(self) -> None:
-        """Read the base's manifests early. An error is met again, and told, when they are needed."""
+        """Early: an error is met again, and told, when they are needed."""
         with suppress(LakelatchError):
             self._with_manifests()
 
     def _with_manifests(self) -> Attempt:
-        """The attempt, after reading the manifests of its base if they were not read yet."""
         attempt = self._attempt()
         if attempt.base.unread and attempt.base.snapshot is not None:
             manifests = self.timeline.manifests(attempt.base.snapshot)
