@@ -1,7 +1,7 @@
 """Changes a table's schema, and reports the change once it is safe against the table's first commit.
 
-Owns: `alter`. Must not know: how a change is applied to a schema (`core.metadata.schema_changes`), how a commit is made.
-Source: decision 18.
+Owns: `alter`. Must not know: how a change is applied to a schema (`core.metadata.schema_changes`), how a commit is made. Source:
+decision 18.
 Invariants: a change of the layout is reported as made only if no file was committed under another layout. A change that lost to
 first files of another layout is undone completely and reported as not committed. All other changes are one atomic create.
 """
@@ -41,13 +41,7 @@ def alter(
     committer_of: Callable[[TableSchema], Committer],
     around: Surroundings = MACHINE,
 ) -> TableSchema:
-    """Apply changes to the newest schema.
-
-    Args:
-        committer_of: returns the committer that commits to the table with a schema.
-
-    Returns:
-        The schema that was made.
+    """Apply changes to the newest schema, and return the one that was made.
 
     Raises:
         InvalidArgument: the newest schema, or the table's files, do not allow the change; nothing was changed.
@@ -73,7 +67,7 @@ def alter(
 def _created_or_not(
     timeline: Timeline, unknown: OutcomeUnknown[str], settled: Callable[[Changed], TableSchema]
 ) -> OutcomeUnknown[TableSchema]:
-    """An `OutcomeUnknown` whose `resolve()` continues the change from where the store's answer was lost."""
+    """Its `resolve()` continues the change from where the store's answer was lost."""
     schema_id = version_of(unknown.identity["schema"].removeprefix(timeline.paths.schema_dir), "schema")
     assert schema_id is not None
 
@@ -91,9 +85,7 @@ def _announced(
     timeline: Timeline, committer_of: Callable[[TableSchema], Committer], around: Surroundings
 ) -> Snapshot | None:
     """Announce a change of the layout under the snapshot name that first files need, so that their writer checks its layout.
-
-    Returns:
-        The announcement; or, if the table has files by now, the snapshot that holds them, because they restrict the change.
+    Returns the announcement; or, if the table has files by now, the snapshot that holds them, because they restrict the change.
     """
     newest = timeline.latest_schema()
     try:
@@ -105,7 +97,7 @@ def _announced(
 
 
 def _decides_layout(timeline: Timeline, changes: Sequence[SchemaChange], around: Surroundings) -> bool:
-    """Whether the change is one that only a table without files allows, and this table has none."""
+    """Is the change one that only a table without files allows?"""
     newest = timeline.latest_schema()
     after = changed(newest, changes, has_snapshots=False, time_ms=around.wall_ms)
     if differences(newest, after, rescaled=False):
@@ -137,11 +129,8 @@ def _settling(schema: TableSchema, around: Surroundings) -> CommitRequest:
 def _concluded(
     timeline: Timeline, before: TableSchema, after: TableSchema, error: LakelatchError, around: Surroundings
 ) -> TableSchema:
-    """What became of a change whose last commit failed: it stands if first files follow it, and is undone otherwise.
-
-    Raises:
-        LakelatchError: the change is undone, or its schema is gone with the table.
-        OutcomeUnknown: the store does not say what came first, or the change cannot be undone now.
+    """A change whose last commit failed stands if first files follow it, and is undone otherwise. Raises OutcomeUnknown if the
+    store does not say what came first, or the change cannot be undone now.
     """
     if isinstance(error, TableNotFound):
         raise error
@@ -163,7 +152,7 @@ def _concluded(
 
 
 def _is_followed(timeline: Timeline, before: TableSchema, after: TableSchema) -> bool:
-    """Whether the first files came before the change was settled, but were already laid out by it: then it must stand."""
+    """The first files came before the change was settled, but were already laid out by it: then it must stand."""
     if not differences(before, after, rescaled=False):
         return False
     holding = timeline.latest()

@@ -1,6 +1,6 @@
 """Explains how a snapshot came to be, from the table alone or from a journal.
 
-Owns: the text of `explain`. Must not know: how a commit is made. Source: architecture §3 (event sourced).
+Must not know: how a commit is made. Source: architecture §3 (event sourced).
 """
 
 from __future__ import annotations
@@ -25,11 +25,7 @@ _SHOWN_RIDERS = 20
 
 
 def explain(timeline: Timeline, snapshot: Snapshot, asked: Carried | None = None) -> Text:
-    """How a snapshot came to be: its writer, its base, its lost races and its changes.
-
-    Args:
-        asked: the one of several commits in it that is asked for.
-    """
+    """How a snapshot came to be; `asked` is the one of several commits in it that is asked for."""
     lines = [
         f"snapshot {snapshot.id}  {snapshot.commit_kind}" + (f" ({snapshot.operation})" if snapshot.operation else "")
     ]
@@ -74,7 +70,6 @@ def _base_line(timeline: Timeline, snapshot: Snapshot) -> str:
 
 
 def _attempt_lines(snapshot: Snapshot) -> list[str]:
-    """The writers that it lost races to, as recorded in the snapshot itself."""
     lost = lost_attempts(snapshot)
     if not lost:
         return ["  attempts  1"] if BASE_PROPERTY in snapshot.own_properties else []
@@ -84,7 +79,7 @@ def _attempt_lines(snapshot: Snapshot) -> list[str]:
 
 
 def _rider_lines(snapshot: Snapshot) -> list[str]:
-    """The commits of others in the snapshot, which had lost races themselves."""
+    """Of others, which had lost races themselves."""
     riders = riders_of(snapshot)
     told = [f"            {rider}: {rider.rows} rows" for rider in riders[:_SHOWN_RIDERS]]
     if len(riders) > _SHOWN_RIDERS:

@@ -1,10 +1,9 @@
 """Commits a new schema: one atomic create of the next schema file, with the same three answers as for any commit.
 
-Owns: `create_schema`, `create_first_schema`, `change_schema`: the loop over lost races. Must not know: how a change is applied to
-a schema (`core.metadata.schema_changes`).
-Source: format/schema §4 (evolution). Invariants: a change is applied to the newest schema, and again after a lost race. The
-store's answer counts only if the file itself confirms it (H2, H3). A refusal is reported as "not created" only if no send was
-left without an answer.
+Owns: `create_schema`, `create_first_schema`, `change_schema`. Must not know: how a change is applied to a schema
+(`core.metadata.schema_changes`). Source: format/schema §4 (evolution).
+Invariants: a change is applied to the newest schema, and again after a lost race. The store's answer counts only if the file
+itself confirms it (H2, H3). A refusal is reported as "not created" only if no send was left without an answer.
 """
 
 from __future__ import annotations
@@ -33,11 +32,7 @@ def create_first_schema(store: Store, key: str, data: bytes, around: Surrounding
     """Create a table's first schema file. Returns False where there is one already.
 
     The name is read first. If the store cannot be reached at all (no such bucket or host, wrong credentials), that read finds it
-    out, and nothing has been sent that could still arrive.
-
-    Raises:
-        StoreUnavailable: nothing was created, and nothing can still be.
-        OutcomeUnknown: the store does not say whether it was created; `resolve()` asks again.
+    out, and nothing has been sent that could still arrive. Otherwise raises as `create_schema`.
     """
     try:
         store.get(key)
@@ -59,11 +54,8 @@ def create_schema(
     sent_before: bool = False,
     called: str = "schema",
 ) -> bool:
-    """Create a schema file, or a tag. Returns False where the name already holds something else.
-
-    Args:
-        called: what it is, as the identity of an unknown outcome names it.
-        sent_before: an earlier send of these bytes got no answer, so a refusal of this one does not prove that none landed.
+    """Create a schema file, or a tag (`called`). Returns False where the name already holds something else. `sent_before`: an
+    earlier send of these bytes got no answer, so a refusal of this one does not prove that none landed.
 
     Raises:
         StoreUnavailable: the store refused, and nothing was created.
@@ -72,7 +64,7 @@ def create_schema(
     unanswered = [key] if sent_before else []
 
     def send() -> bool | None:
-        """Send the same bytes again; None where it is not known what the name holds now."""
+        """None where it is not known what the name holds now."""
         try:
             if isinstance(store.put_if_absent(key, data), Created):
                 return True
@@ -118,13 +110,7 @@ def _unknown(store: Store, key: str, data: bytes, around: Surroundings, called: 
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """A schema that was created.
-
-    Attributes:
-        before: the newest schema until then.
-        after: the schema that was created.
-        holds_files: whether the table held files then or earlier, which allow this change.
-    """
+    """A schema that was created. `holds_files`: the table held files then or earlier, which allow this change."""
 
     before: TableSchema
     after: TableSchema
@@ -137,10 +123,8 @@ def change_schema(
     around: Surroundings = MACHINE,
     seen: Snapshot | None = None,
 ) -> Changed:
-    """Apply changes to the newest schema, and create the result.
-
-    Args:
-        seen: a snapshot that is known to exist: later ones are requested by name too, in case a listing lags behind.
+    """Apply changes to the newest schema, and create the result. `seen` is known to exist: later snapshots are requested by name
+    too, in case a listing lags behind.
 
     Raises:
         InvalidArgument: the newest schema does not allow a change.
@@ -163,7 +147,7 @@ def change_schema(
 def _race(
     timeline: Timeline, changes: Sequence[SchemaChange], around: Surroundings, seen: Snapshot | None
 ) -> Changed | None:
-    """One attempt; None where another schema was created meanwhile."""
+    """None where another schema was created meanwhile."""
     newest = timeline.latest_schema()
     latest = timeline.latest(seen)
     holds_files, values = held_files(latest), StoredValues(timeline, latest)
@@ -176,10 +160,7 @@ def _race(
 
 def _check_built_on(timeline: Timeline, newest: TableSchema, made: TableSchema) -> None:
     """Check that the table still is the one whose schema was changed. If it was dropped or renamed meanwhile, the new schema
-    would be a table of its own, or a part of another one (H21). It is deleted then.
-
-    Raises:
-        TableNotFound: the table is gone; nothing of the change is left.
+    would be a table of its own, or a part of another one (H21): it is deleted then.
     """
     key = timeline.paths.schema(newest.id)
     try:

@@ -21,25 +21,15 @@ from .history.timeline import Timeline
 
 
 class StoredValues:
-    """The values of the columns of a table, as far as the metadata of its newest snapshot tells.
-
-    Args:
-        snapshot: None for a table without one, where every change keeps all values.
-    """
+    """The values of a table's columns, as its newest snapshot's metadata tells; without one, every change keeps all."""
 
     def __init__(self, timeline: Timeline, snapshot: Snapshot | None) -> None:
         self._timeline = timeline
         self._snapshot = snapshot
 
     def check(self, name: str, column: Field | None, source: DataType, target: DataType) -> None:
-        """Check the change of one column, or of a part of one.
-
-        Args:
-            name: its path, for errors.
-            column: the column; None for a part of a nested column, of which there are no statistics.
-
-        Raises:
-            InvalidArgument: a value would be lost or could not be read, or nothing shows that none would.
+        """Check the change of one column, or of a part of a nested one, of which there are no statistics (`column` None). Raises
+        InvalidArgument if a value would be lost or could not be read, or nothing shows that none would.
         """
         if always_kept(source, target):
             return
@@ -77,7 +67,7 @@ class StoredValues:
             yield from (entry.file for entry in live(self._timeline.entries(manifests)))
 
     def _stats(self, file: DataFile, column: Field, source: DataType) -> ColumnStats:
-        """The statistics of a column, whatever its name was; unknown ones if the column had another type by then."""
+        """Whatever the column's name was; unknown ones if it had another type by then."""
         written = self._timeline.schema(file.schema_id)
         held = next((field for field in written.fields if field.id == column.id), None)
         if held is None or (file.write_cols is not None and held.name not in file.write_cols):

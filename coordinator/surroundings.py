@@ -1,7 +1,7 @@
 """What a commit uses of the machine that it runs on: time, sleep, fresh ids, randomness and threads.
 
-Owns: `Surroundings`, the only interface between the coordinator and clock, randomness and threads; `backoff_s` and
-`LEAST_LOOK_S`, which set the pace of repeated requests. Must not know: stores, how any of it is used.
+Owns: `Surroundings`, the only interface between the coordinator and these; `backoff_s` and `LEAST_LOOK_S`, which set the pace of
+repeated requests. Must not know: stores, how any of it is used.
 Invariant: a commit whose surroundings and store give the same answers takes the same steps. The lab passes virtual surroundings
 and runs everything else as shipped.
 """
@@ -26,8 +26,6 @@ class Surroundings:
     Attributes:
         wall_s: seconds since 1970.
         monotonic_s: seconds of a clock that is never set back; measures ages and durations.
-        sleep: waits so many seconds.
-        new_uuid: a fresh uuid.
         uniform: a random number between two numbers.
         executor: makes a thread pool, given the number of threads and their name.
         time_passes: whether waiting for others helps. It does not where every order of requests is tried anyhow.
@@ -43,7 +41,6 @@ class Surroundings:
 
     @property
     def now_ms(self) -> float:
-        """The monotonic clock in milliseconds."""
         return self.monotonic_s() * 1000
 
     @property
@@ -55,15 +52,11 @@ class Surroundings:
 MACHINE = Surroundings()
 
 LEAST_LOOK_S = 2.0
-"""The shortest time limit for a request to the store, even when the commit's time is spent."""
+"""The shortest time limit for a request, even when the commit's time is spent."""
 
 
 def backoff_s(times: int, longest_s: float = math.inf) -> float:
-    """Seconds to wait before a request is repeated: 0.05, doubled so many times.
-
-    Args:
-        times: the number of earlier requests.
-        longest_s: the longest wait.
+    """Seconds to wait before a request is repeated: 0.05, doubled so many times, but no more than `longest_s`.
 
     >>> backoff_s(1), backoff_s(2), backoff_s(5000, longest_s=1.0)
     (0.1, 0.2, 1.0)

@@ -2,8 +2,8 @@
 
 Owns: `Claim`, its file, `claim_of`; `Answer` and `create`. Must not know: what is copied into a branch.
 Invariants: the name of a branch belongs to whoever creates its claim, with one atomic create (decision 55). The claim is the
-first file of a branch and the last one that goes. Its content says what the branch is made from, so that a creation that was cut
-off can be finished, and so that it is known later where the branch began.
+first file of a branch and the last one that goes. It says what the branch is made from, so that a creation that was cut off can
+be finished, and so that it is known later where the branch began.
 """
 
 from __future__ import annotations
@@ -36,8 +36,7 @@ class Claim:
     Attributes:
         maker: identifies the call that made the claim.
         source: the branch that it was made from.
-        snapshot: the id of the snapshot that it begins with; None for none.
-        identity: that snapshot's identity.
+        snapshot, identity: of the snapshot that it begins with; None for none.
         tag: the tag that was given, which the branch gets too.
         schema: the newest schema that is copied.
         renamed: the earlier name of a branch that is being renamed.
@@ -56,7 +55,6 @@ class Claim:
     deleted: bool = False
 
     def same_work(self, other: Claim) -> bool:
-        """Whether two calls make the same branch."""
         return replace(self, maker="", time_ms=0, schema=0) == replace(other, maker="", time_ms=0, schema=0)
 
     def to_json(self) -> bytes:
@@ -73,11 +71,7 @@ def claim_key(branch: str) -> str:
 
 
 def claim_of(store: Store, branch: str) -> Claim | None:
-    """A branch's claim; None for a branch that Apache Paimon made, or for none.
-
-    Raises:
-        TableCorrupt: the file is damaged.
-    """
+    """None for a branch that Apache Paimon made, or for none. Raises TableCorrupt if the file is damaged."""
     key = claim_key(branch)
     try:
         raw = parse_json(store.get(key))

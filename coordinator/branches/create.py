@@ -1,11 +1,12 @@
 """Makes a branch: from a snapshot, from a tag, or empty with the table's schemas.
 
-Owns: `create_branch`, the order in which its files are written. Must not know: rows, how the branch is written to later.
-Source: format/snapshot §5; H10. Invariants: of several calls for one name one makes the branch. Its schemas are written last,
-and schema 0 after all others, so that whoever opens a branch finds it whole. The snapshot that it begins with is a root as soon
-as it is there; after that its source is looked at again, so that no expiry takes its files unseen (decision 10). The claim is
-looked at last: a deletion of what an earlier call had left marks it first, so that it cannot take files away unseen. A tag keeps
-what the branch begins with from Apache Paimon's expiry, which looks at the tags of main alone (decision 106).
+Owns: `create_branch`, the order in which its files are written. Must not know: rows, how the branch is written to later. Source:
+format/snapshot §5; H10.
+Invariants: of several calls for one name one makes the branch. Its schemas are written last, and schema 0 after all others, so
+that whoever opens a branch finds it whole. The snapshot that it begins with is a root as soon as it is there; after that its
+source is looked at again, so that no expiry takes its files unseen (decision 10). The claim is looked at last: a deletion of
+what an earlier call had left marks it first, so that it cannot take files away unseen. A tag keeps what the branch begins with
+from Apache Paimon's expiry, which looks at the tags of main alone (decision 106).
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ class Source:
     Attributes:
         timeline: of the branch that it is made from.
         snapshot: None for a branch without one.
-        tag: the tag that holds the snapshot, if a tag was given.
+        tag: the tag that holds the snapshot, if one was given.
         schema_ids: the schemas to copy, ascending.
     """
 
@@ -44,11 +45,7 @@ class Source:
 
 
 def source_of(timeline: Timeline, snapshot: Snapshot | None, tag: str | None) -> Source:
-    """Choose what a branch begins with.
-
-    Args:
-        snapshot: the snapshot, also where a tag is given; None for a branch with all schemas and no snapshot.
-    """
+    """Choose what a branch begins with: `snapshot`, also where a tag is given; None for all schemas and no snapshot."""
     ids = timeline.schema_ids()
     kept = ids if snapshot is None else [number for number in ids if number <= snapshot.schema_id]
     if not kept:
@@ -110,7 +107,7 @@ def ensure_safe(timeline: Timeline, schema_ids: tuple[int, ...]) -> None:
 
 
 def _check_free(store: Store, name: str) -> None:
-    """The name is free, or a creation under it was cut off."""
+    """Or a creation under the name was cut off."""
     keys = [info.key for info in store.list(branch_root(name))]
     if not keys:
         return
@@ -124,11 +121,7 @@ def _check_free(store: Store, name: str) -> None:
 
 
 def take_name(store: Store, name: str, claim: Claim, around: Surroundings) -> Claim:
-    """Create the claim, or find the claim of a call for the same branch that was cut off. Returns the one that is there.
-
-    Raises:
-        TableExists: the name belongs to another call.
-    """
+    """Create the claim, or find that of a call for the same branch that was cut off. Raises TableExists for another call's."""
     if create(store, claim_key(name), claim.to_json(), around) is Answer.CREATED:
         return claim
     held = claim_of(store, name)
@@ -167,7 +160,7 @@ def _copied(store: Store, key: str, data: bytes, name: str, around: Surroundings
 
 
 def _bytes_of(timeline: Timeline, snapshot: Snapshot) -> bytes:
-    """The snapshot's own file; of a snapshot that is left as a tag only, the same without the tag's fields."""
+    """The snapshot's own file; of one that is left as a tag only, the same without the tag's fields."""
     key = timeline.paths.snapshot(snapshot.id)
     try:
         data = timeline.store.get(key)
@@ -179,10 +172,8 @@ def _bytes_of(timeline: Timeline, snapshot: Snapshot) -> bytes:
 
 
 def _check_source(source: Source, name: str, kept: str) -> None:
-    """Check that no expiry can have missed the new root: its announcement would be there by now (decision 10).
-
-    Raises:
-        InvalidArgument: the source is expiring; the branch is taken away again.
+    """Check that no expiry can have missed the new root: its announcement would be there by now (decision 10). If the source is
+    expiring, the branch is taken away again.
     """
     timeline, snapshot = source.timeline, source.snapshot
     assert snapshot is not None

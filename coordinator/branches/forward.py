@@ -1,9 +1,9 @@
 """Fast-forward: the main branch takes over what was committed to another branch.
 
-Owns: `apply_fast_forward`. Must not know: rows.
-Source: format/snapshot §2, §5; H2, H6, H7, H25. Invariants (decision 55): nothing of the main branch is deleted or replaced. The
-branch's snapshots are created above the main branch's newest one, upwards, each with one atomic create and the same bytes, so
-that at each moment the main branch is in a state that the branch had. A commit to the main branch that comes first is a conflict.
+Owns: `apply_fast_forward`. Must not know: rows. Source: format/snapshot §2, §5; H2, H6, H7, H25. Invariants (decision 55):
+nothing of the main branch is deleted or replaced. The branch's snapshots are created above the main branch's newest one,
+upwards, each with one atomic create and the same bytes, so that at each moment the main branch is in a state that the branch
+had. A commit to the main branch that comes first is a conflict.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def apply_fast_forward(main: Timeline, plan: FastForward, around: Surroundings =
 
 
 def _hold(branch: Timeline, plan: FastForward) -> dict[int, bytes]:
-    """The branch's snapshots. Tags keep their files from an expiry of the branch until main has them (H10, decision 10)."""
+    """Tags keep the files of the branch's snapshots from an expiry of the branch until main has them (H10, decision 10)."""
 
     def read(snapshot_id: int) -> bytes:
         try:
@@ -102,14 +102,14 @@ def _hold(branch: Timeline, plan: FastForward) -> dict[int, bytes]:
 
 
 def _release(branch: Timeline, plan: FastForward) -> None:
-    """Delete these tags, and those of an earlier run; where the store fails, the next run does."""
+    """Also those of an earlier run; where the store fails, the next run does it."""
     names = {*plan.held, *(f"{HOLD}{number}" for number in plan.snapshot_ids)}
     with contextlib.suppress(LakelatchError):
         branch.store.delete_many(map(branch.paths.tag, sorted(names)))
 
 
 def _publish_all(main: Timeline, plan: FastForward, held: dict[int, bytes], around: Surroundings) -> Snapshot:
-    """Create the snapshots in main, upwards. Returns main's newest one."""
+    """Upwards. Returns main's newest one."""
     before = plan.begin
     for snapshot_id in plan.snapshot_ids:
         try:
@@ -126,7 +126,6 @@ def _publish_all(main: Timeline, plan: FastForward, held: dict[int, bytes], arou
 def _publish(
     main: Timeline, plan: FastForward, snapshot_id: int, data: bytes, before: Snapshot | None, around: Surroundings
 ) -> Snapshot:
-    """Create one snapshot of the branch in main, above `before`."""
     key = main.paths.snapshot(snapshot_id)
     snapshot = parse_snapshot(data, key)
     landed = snapshot_id - plan.snapshot_ids[0]
@@ -156,7 +155,7 @@ def _unsure(message: str, snapshot: Snapshot) -> OutcomeUnknown[Any]:
 
 
 def _hint(main: Timeline, snapshot_id: int) -> None:
-    """Write LATEST, best effort (H7)."""
+    """Best effort (H7)."""
     try:
         if (main.hint("LATEST") or 0) < snapshot_id:
             main.store.put(main.paths.hint("LATEST"), str(snapshot_id).encode())

@@ -1,8 +1,8 @@
 """Plans a fast-forward: what the main branch takes over from another branch, or why it cannot.
 
-Owns: `FastForward`, `plan_fast_forward`. Must not know: how it is carried out.
-Source: format/snapshot §5; decision 55. Invariants: planning changes nothing. The branch must have been built on the newest
-snapshot of the main branch; otherwise the plan is a conflict that names what main has besides.
+Owns: `FastForward`, `plan_fast_forward`. Must not know: how it is carried out. Source: format/snapshot §5; decision 55.
+Invariants: planning changes nothing. The branch must have been built on the newest snapshot of the main branch; otherwise the
+plan is a conflict that names what main has besides.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .remove import no_branch
 
 _SHOWN = 5
 HOLD = "fast-forward-"
-"""The beginning of the names of tags in the branch that last as long as a fast-forward."""
+"""Begins the names of tags in the branch that last as long as a fast-forward."""
 
 
 @dataclass(frozen=True)
@@ -31,8 +31,7 @@ class FastForward(ShownAsText):
     Attributes:
         branch: the name of the other branch.
         begin: the newest snapshot of the main branch; None for none.
-        snapshot_ids: the snapshots that it gets, ascending.
-        schema_ids: the schemas that it gets, ascending.
+        snapshot_ids, schema_ids: those that it gets, ascending.
         tags: the tags that it gets.
         rows: the number of rows afterwards.
         held: tags in the branch that an earlier run has left.
@@ -95,7 +94,7 @@ def plan_fast_forward(main: Timeline, name: str, around: Surroundings = MACHINE)
 
 
 def _new_ids(main: Timeline, branch: Timeline, name: str, newest: Snapshot | None, end: Snapshot) -> tuple[int, ...]:
-    """The ids of the branch's snapshots above main's newest, if they were built on it; some may have expired."""
+    """Those above main's newest, if they were built on it; some may have expired."""
     if newest is None:
         return tuple(range(1, end.id + 1))
     above = tuple(range(newest.id + 1, end.id + 1))
@@ -121,7 +120,7 @@ def _untouched(main: Timeline, claim: Claim | None, newest: Snapshot, end: Snaps
 
 
 def _follows(name: str, branch: Timeline, newest: Snapshot) -> bool:
-    """Whether a branch was built on main's newest snapshot, though it no longer has that."""
+    """Whether it was built on main's newest snapshot, though it no longer has that."""
     first = branch.find(newest.id + 1)
     base = base_of(first) if first is not None else None
     if base is not None:
@@ -156,7 +155,7 @@ def expired_in_branch(name: str, first: int) -> InvalidArgument:
 
 
 def _moved(main: Timeline, branch: Timeline, name: str, newest: Snapshot, claim: Claim | None) -> CommitConflict:
-    """Main has commits that the branch lacks: which; or it was taken back behind the snapshot that the branch began with."""
+    """Main has commits that the branch lacks, or was taken back behind the snapshot that the branch began with."""
     begin = claim.snapshot if claim is not None and claim.source == DEFAULT_BRANCH else None
     rows = f"write the branch's rows to main with a commit of their own, overwrite(branch('{name}').to_arrow(), partition={{}})"
     if begin is not None and newest.id < begin:
@@ -181,7 +180,7 @@ def _moved(main: Timeline, branch: Timeline, name: str, newest: Snapshot, claim:
 
 
 def _new_schemas(main: Timeline, branch: Timeline, name: str) -> tuple[int, ...]:
-    """The schemas that main lacks; those that both have must be the same."""
+    """Those that both have must be the same."""
     have, want = main.both(main.schema_ids, branch.schema_ids)
     both = sorted(set(have) & set(want))
 
@@ -199,7 +198,7 @@ def _new_schemas(main: Timeline, branch: Timeline, name: str) -> tuple[int, ...]
 
 
 def _new_tags(main: Timeline, branch: Timeline, name: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The tags that main lacks, and those that an earlier run has left in the branch; what both have must be the same."""
+    """What main lacks, and what an earlier run has left in the branch; those that both have must be the same."""
     have, want = main.both(main.tag_files, branch.tag_files)
     both = sorted(have.keys() & want.keys())
     held = main.parallel(lambda tag: (main.tag(tag), branch.tag(tag)), both)

@@ -1,8 +1,9 @@
 """Tags that keep the files which a branch shares with the one that it was made from, for as long as the branch is there.
 
 Owns: `branch_tag`, `maker_of`, `hold_shared`, `inherited`, `release_shared`. Must not know: how a branch is made or deleted.
-Source: decision 106. Invariant: when Apache Paimon expires snapshots, of main or of a branch, it asks the tags of main alone. A
-snapshot that main and a branch have is tagged in both.
+Source: decision 106.
+Invariant: when Apache Paimon expires snapshots, of main or of a branch, it asks the tags of main alone. A snapshot that main and
+a branch have is tagged in both.
 """
 
 from __future__ import annotations
@@ -31,24 +32,20 @@ def branch_tag(snapshot_id: int, maker: str) -> str:
 
 
 def is_branch_tag(name: str) -> bool:
-    """Is a tag one of these?
-
-    >>> is_branch_tag("branch-7-ab12cd34"), is_branch_tag("branch-7")
+    """>>> is_branch_tag("branch-7-ab12cd34"), is_branch_tag("branch-7")
     (True, False)
     """
     return re.fullmatch(rf"branch-\d+-[0-9a-f]{{{_UNIQUE}}}", name) is not None
 
 
 def maker_of(claim: Claim | None, name: str) -> str:
-    """What identifies a branch, also after it is renamed; one that Apache Paimon made has no claim."""
+    """Identifies a branch, also after it is renamed; one that Apache Paimon made has no claim."""
     return claim.maker if claim is not None and claim.maker else sha256(name.encode()).hexdigest()
 
 
 def hold_shared(source: Timeline, branch: Timeline) -> None:
-    """Tag all snapshots that a branch shares with another one, unless they are. To be called again does no harm.
-
-    Raises:
-        StoreUnavailable: it is not known whether the tags are there.
+    """Tag all snapshots that a branch shares with another one; calling it again does no harm. Raises StoreUnavailable if it is
+    not known whether the tags are there.
     """
     name = branch.paths.branch
     maker = maker_of(claim_of(branch.store, name), name)
@@ -65,7 +62,7 @@ def hold_shared(source: Timeline, branch: Timeline) -> None:
 
 
 def inherited(store: Store, parent: str, maker: str) -> dict[str, bytes]:
-    """The tags that a branch needs beside those of the branch that it is made from, which may be deleted before it."""
+    """The tags that a branch needs beside those of its parent, which may be deleted before it."""
     if parent == DEFAULT_BRANCH:
         return {}
     mine, found = maker_of(claim_of(store, parent), parent), {}
@@ -76,7 +73,7 @@ def inherited(store: Store, parent: str, maker: str) -> dict[str, bytes]:
 
 
 def release_shared(store: Store, name: str, claim: Claim | None) -> None:
-    """Delete a branch's tags in all others, unless it goes on under another name."""
+    """Unless the branch goes on under another name."""
     maker = maker_of(claim, name)
     for info in store.list(f"{BRANCH_DIR}/"):
         other = info.key.removeprefix(f"{BRANCH_DIR}/branch-").partition("/")[0]
@@ -95,7 +92,7 @@ def _may_be_of(store: Store, name: str, maker: str) -> bool:
 
 
 def _tags_of(store: Store, maker: str) -> list[str]:
-    """The keys of a branch's tags, in main and in all branches."""
+    """In main and in all branches."""
     named = re.compile(rf"(?:{BRANCH_DIR}/branch-[^/]+/)?tag/tag-branch-\d+-{maker[:_UNIQUE]}")
     return [
         info.key for folder in ("tag/", f"{BRANCH_DIR}/") for info in store.list(folder) if named.fullmatch(info.key)

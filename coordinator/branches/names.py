@@ -1,7 +1,7 @@
 """The names of branches, and which branches a table has.
 
-Owns: `check_branch_name`, `Branch`, `list_branches`. Must not know: how a branch is made.
-Source: format/snapshot §5. Invariant: a branch exists as soon as it has a schema, because a reader opens it by its schemas.
+Owns: `check_branch_name`, `Branch`, `list_branches`. Must not know: how a branch is made. Source: format/snapshot §5. Invariant:
+a branch exists as soon as it has a schema, because a reader opens it by its schemas.
 """
 
 from __future__ import annotations
@@ -53,10 +53,8 @@ class Branch(ShownAsText):
 
 
 def check_branch_name(name: str) -> str:
-    """A name that a new branch may have.
-
-    Raises:
-        InvalidArgument: it is blank, `main`, a number, too long, or no file name, or has invisible characters.
+    """A name that a new branch may have. Raises InvalidArgument if it is blank, `main`, a number, too long, or no file name, or
+    has invisible characters.
 
     >>> check_branch_name("staging")
     'staging'
@@ -70,17 +68,15 @@ def check_branch_name(name: str) -> str:
 
 
 def branch_root(name: str) -> str:
-    """The folder of a branch, ending in a slash."""
     return f"{BRANCH_DIR}/branch-{safe_argument(name, 'branch')}/"
 
 
 def list_branches(timeline: Timeline) -> dict[str, Branch]:
-    """Every branch except `main`, by name, from one listing. A branch that is still being made is left out."""
+    """Except `main`, by name, from one listing. A branch that is still being made is left out."""
     return branches_among(timeline.store.list(f"{BRANCH_DIR}/"))
 
 
 def branches_among(listed: Iterable[ObjectInfo]) -> dict[str, Branch]:
-    """The branches whose files are listed, by name."""
     schemas: dict[str, dict[int, int]] = {}
     snapshots: dict[str, list[int]] = {}
     tags: dict[str, int] = {}

@@ -1,10 +1,10 @@
 """Deletes and renames branches.
 
-Owns: `BranchDeletion`, `plan_deletion`, `apply_deletion`, `rename_branch`. Must not know: what a branch's snapshots reach: orphan
-cleaning frees files that nothing names any more.
-Source: format/snapshot §5. Invariants: what goes first is the schemas, so that nobody opens the branch and its writers learn of
-it (H21); snapshots, tags and changelogs go last, then the tags that kept its files in other branches, and then the claim. A run
-that was cut off is finished by the next. No other file outside of the branch's own folder is deleted.
+Owns: `BranchDeletion`, `plan_deletion`, `apply_deletion`, `rename_branch`. Must not know: what a branch's snapshots reach:
+orphan cleaning frees files that nothing names any more. Source: format/snapshot §5.
+Invariants: what goes first is the schemas, so that nobody opens the branch and its writers learn of it (H21); snapshots, tags
+and changelogs go last, then the tags that kept its files in other branches, and then the claim. A run that was cut off is
+finished by the next. No other file outside of the branch's own folder is deleted.
 """
 
 from __future__ import annotations
@@ -29,9 +29,8 @@ from .hold import maker_of, release_shared
 from .names import Branch, branch_root, branches_among, check_branch_name
 
 BATCH = 1_000
-"""So many files go in one request."""
 _ROUNDS = 50
-"""How often files that jobs bring meanwhile are deleted, too."""
+"""So often files that jobs bring meanwhile are deleted, too."""
 
 
 @dataclass(frozen=True)
@@ -63,13 +62,8 @@ class BranchDeletion(ShownAsText):
 
 
 def plan_deletion(timeline: Timeline, schema: TableSchema, name: str) -> BranchDeletion:
-    """Plan the deletion of a branch. Changes nothing.
-
-    Args:
-        schema: the newest schema of the main branch.
-
-    Raises:
-        InvalidArgument: there is no such branch, or the table reads partitions from it.
+    """Plan the deletion of a branch; `schema` is the newest of main. Changes nothing. Raises InvalidArgument if there is no such
+    branch, or the table reads partitions from it.
     """
     if name == DEFAULT_BRANCH:
         raise InvalidArgument("branch 'main' is the table itself, and cannot be deleted")
@@ -82,11 +76,7 @@ def plan_deletion(timeline: Timeline, schema: TableSchema, name: str) -> BranchD
 
 @past_refusals()
 def apply_deletion(timeline: Timeline, plan: BranchDeletion, around: Surroundings = MACHINE) -> BranchDeletion:
-    """Delete a branch. If a run is cut off, run it again.
-
-    Raises:
-        StoreUnavailable: the store failed midway: run it again.
-    """
+    """Delete a branch. If a run is cut off, or raises StoreUnavailable, run it again."""
     store, name = timeline.store, plan.name
     held = claim_of(store, name)
     mark = held or Claim(maker_of(None, name), DEFAULT_BRANCH, None, None, None, 0, around.wall_ms)
@@ -133,12 +123,8 @@ def _remains(store: Store, name: str) -> BranchDeletion | None:
 def rename_branch(
     timeline: Timeline, schema: TableSchema, name: str, new_name: str, around: Surroundings = MACHINE
 ) -> None:
-    """Give a branch another name: its metadata is copied, then the old name goes. Data files do not move.
-
-    A call that was cut off is finished by another one with the same arguments.
-
-    Args:
-        schema: the newest schema of the main branch.
+    """Give a branch another name: its metadata is copied, then the old name goes. Data files do not move. A call that was cut
+    off is finished by another one with the same arguments. `schema` is the newest of main.
 
     Raises:
         InvalidArgument: there is no such branch, the new name cannot be a branch's, or the table reads partitions from it.
@@ -175,7 +161,7 @@ def rename_branch(
 
 
 def _copy(store: Store, old: TablePaths, new: TablePaths, around: Surroundings, *, schemas: bool) -> None:
-    """Copy the files of a branch that the new name lacks; schema 0 last."""
+    """Those that the new name lacks; schema 0 last."""
     keys = [info.key for info in store.list(old.root) if info.key != claim_key(old.branch)]
     chosen = sorted((key for key in keys if key.startswith(old.schema_dir) == schemas), reverse=schemas)
     there = {info.key for info in store.list(new.root)}
@@ -214,7 +200,7 @@ def _refuse_named(schema: TableSchema, name: str, doing: str) -> None:
 
 
 def no_branch(store: Store, name: str) -> InvalidArgument:
-    """The error about a branch that does not exist, with the names of those that do."""
+    """Names those that there are."""
     names = sorted(branches_among(store.list("branch/")))
     there = f"branches are: {', '.join(names[:20])}" if names else "the table has no branches"
     return InvalidArgument(f"{store.url} has no branch {name!r}", next_step=there)

@@ -20,11 +20,7 @@ from .shared_journal import OpenCommit, SharedJournal
 
 
 class FileJournal(SharedJournal):
-    """Appends one line per entry.
-
-    Args:
-        path: the file; its folder is created.
-    """
+    """Appends one line per entry to a file, whose folder is created."""
 
     def __init__(self, path: str | Path) -> None:
         super().__init__()
@@ -63,7 +59,7 @@ class FileJournal(SharedJournal):
         return StoreUnavailable(f"journal {self.path} cannot be written: {why}", next_step=step)
 
     def _who_was_first(self, name: str, commit: OpenCommit) -> PutOutcome:
-        """Check for another process's mark between the line of this commit that was last looked at and its newest one."""
+        """Look for another process's mark between this commit's line that was last looked at and its newest one."""
         seen = os.pread(self._handle, max(0, os.fstat(self._handle).st_size - commit.position), commit.position)
         start, end = _place_of(commit.looked_at, seen), _place_of(commit.lines[-1], seen)
         if start < 0 or end < start:
@@ -92,5 +88,4 @@ class FileJournal(SharedJournal):
 
 
 def _place_of(line: bytes, seen: bytes) -> int:
-    """The offset at which a line begins, -1 where it is missing."""
     return seen.find(b"\n" + line)

@@ -1,7 +1,7 @@
 """The journal's interface and its lines: the events of commits, which the coordinator's state is folded from.
 
-Owns: the `Journal` protocol, its in-memory implementation, the per-commit view `BoundJournal`, and the format of lines. Must
-not know: how a commit ended, where the lines of a shared journal are kept (`shared_journal`). Source: architecture §3 (event
+Owns: the `Journal` protocol, its in-memory implementation, the per-commit view `BoundJournal`, and the format of lines. Must not
+know: how a commit ended, where the lines of a shared journal are kept (`shared_journal`). Source: architecture §3 (event
 sourced).
 Invariants: a line is written before the effects of its event begin. The journal holds a prefix of each commit's events. A
 truncated line is dropped on reading; a damaged one is reported by name and number. No credentials ever reach a journal (H19).
@@ -58,29 +58,19 @@ class Journal(Protocol):
     """Takes entries as they happen, from several threads."""
 
     def record(self, entry: Entry, decisive: bool = False) -> PutOutcome | None:
-        """Keep an entry.
-
-        Args:
-            decisive: keep it durably, and check who came first.
+        """Keep an entry; a decisive one durably, with a check of who came first. Raises StoreUnavailable if it was not kept.
 
         Returns:
             For a decisive entry: `AlreadyThere` if another process took the commit over before this entry, `Unknown` if it is
-            not known whether the entry is kept. Any other result means that it is kept.
-
-        Raises:
-            StoreUnavailable: it was not kept.
+                not known whether the entry is kept. Any other result means that it is kept.
         """
 
     def conclude(self, commit: str) -> None:
-        """The outcome of this commit is known and was reported, so its entries are no longer needed to find it out."""
+        """The outcome was reported, so the commit's entries are no longer needed to find it out."""
 
 
 class MemoryJournal:
-    """Keeps the newest entries in memory.
-
-    Args:
-        limit: entries kept.
-    """
+    """Keeps the newest entries in memory."""
 
     def __init__(self, limit: int = 10_000) -> None:
         self._limit = limit
@@ -102,7 +92,7 @@ class MemoryJournal:
 
 
 class BoundJournal:
-    """A journal with commit and table filled in, which a driver writes to."""
+    """A journal with commit and table filled in."""
 
     def __init__(
         self,
@@ -120,12 +110,9 @@ class BoundJournal:
         """Whether the journal holds a snapshot that may still be sent."""
 
     def record(self, event: Event) -> Event:
-        """Keep an event.
-
-        Returns:
-            The event that counts: this one, or the reason why the commit cannot go on with it. A journal that fails to keep an
-            event that is not decisive does not fail the commit (H17). It then keeps no more events of that commit, and a
-            decisive one fails.
+        """Keep an event. Returns the event that counts: this one, or the reason why the commit cannot go on with it. A journal
+        that fails to keep an event that is not decisive does not fail the commit (H17). It then keeps no more events of that
+        commit, and a decisive one fails.
         """
         prepares = isinstance(event, ev.SnapshotPrepared)
         asks = isinstance(event, ev.IntentPrepared)
@@ -159,7 +146,7 @@ class BoundJournal:
                 assert_never(kept)
 
     def conclude(self) -> None:
-        """See `Journal`; what cannot be removed now is removed when the journal is recovered."""
+        """What cannot be removed now is removed when the journal is recovered."""
         try:
             self._journal.conclude(self._commit)
         except LakelatchError:
@@ -167,10 +154,8 @@ class BoundJournal:
 
 
 def address_of(url: str) -> str:
-    """The URL of a table as a journal names it, in one spelling: its reader may run in another folder.
-
-    Raises:
-        InvalidArgument: a local URL that no table can have.
+    """The URL of a table in one spelling: a journal's reader may run in another folder. Raises InvalidArgument for a local URL
+    that no table can have.
 
     >>> address_of("s3://lake/flights/"), address_of("/data/../lake"), address_of("file:///lake/")
     ('s3://lake/flights', '/lake', '/lake')
@@ -183,7 +168,7 @@ def address_of(url: str) -> str:
 
 
 def is_address_of(name: str, table: str) -> bool:
-    """Whether a journal's name of a table stands for the table with this address. Older versions kept `file://` in names."""
+    """Whether a journal's name of a table stands for this address. Older versions kept `file://` in names."""
     try:
         return name == table or spelled(name) == spelled(table)
     except InvalidArgument:
@@ -192,13 +177,7 @@ def is_address_of(name: str, table: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Damage:
-    """A line that is not an entry, and is not merely truncated either.
-
-    Attributes:
-        where: the journal and the line.
-        why: the problem.
-        commit: the commit to which it belongs; None where it may belong to any.
-    """
+    """A line that is not an entry, and not merely truncated: where, why, and of which commit (None where it may be any)."""
 
     where: str
     why: str
@@ -209,26 +188,22 @@ class Damage:
 
 
 def line_of(entry: Entry) -> bytes:
-    """An entry as a journal keeps it: one JSON object, without newlines."""
+    """One JSON object, without newlines."""
     return json.dumps(entry.to_json()).encode()
 
 
 def read_journal(path: str | Path) -> Iterator[Entry]:
-    """The entries of a JSON-lines journal, in order.
-
-    Raises:
-        TableCorrupt: a line that is not merely truncated is not an entry; names file and line.
-    """
+    """The entries of a JSON-lines journal, in order. Raises TableCorrupt, naming file and line, for a damaged line."""
     return parse_journal(Path(path).read_bytes().split(b"\n"), str(path))
 
 
 def parse_journal(lines: Iterable[bytes], name: str) -> Iterator[Entry]:
-    """The entries in a journal's lines. Arguments and errors as for `read_journal`."""
+    """As `read_journal`, from a journal's lines."""
     return undamaged(read_lines(lines, name))
 
 
 def undamaged(lines: Iterable[Entry | Damage]) -> Iterator[Entry]:
-    """The entries alone. Raises TableCorrupt at the first damaged line."""
+    """Raises TableCorrupt at the first damaged line."""
     for line in lines:
         if isinstance(line, Damage):
             raise TableCorrupt(str(line))
@@ -236,14 +211,10 @@ def undamaged(lines: Iterable[Entry | Damage]) -> Iterator[Entry]:
 
 
 def read_lines(lines: Iterable[bytes], name: str, commit: str | None = None) -> Iterator[Entry | Damage]:
-    """Read the lines of a journal, in order; truncated lines are skipped.
+    """Read the lines of a journal, in order; truncated lines are skipped. `commit`: to which all lines belong, if that is known.
 
     An entry is complete once the last byte of its JSON object is there, with or without a newline after it. The same rule holds
     for writers: a writer may consider a line as not written only if that byte is missing.
-
-    Args:
-        name: the name of the journal, for messages.
-        commit: the commit to which all lines belong, if that is known.
     """
     for number, line in enumerate(lines, 1):
         if not line.strip():
@@ -262,7 +233,7 @@ def read_lines(lines: Iterable[bytes], name: str, commit: str | None = None) -> 
 
 
 def _is_cut_off(line: bytes, error: Exception) -> bool:
-    """Whether the line is only the beginning of an object: its writer died, or its write failed."""
+    """Only the beginning of an object: its writer died, or its write failed."""
     if not line.startswith(b"{") or not isinstance(error, json.JSONDecodeError):
         return False
     return error.pos >= len(line) - len("true") or error.msg.startswith(("Unterminated string", "Invalid \\"))

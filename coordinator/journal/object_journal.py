@@ -33,18 +33,14 @@ from .shared_journal import OpenCommit, SharedJournal
 
 FOLDER = "lakelatch/journal/"
 JOURNAL_VARIABLE = "LAKELATCH_JOURNAL"
-"""The variable of the environment that names a journal, where nothing else does."""
+"""Names a journal, where nothing else does."""
 _SUFFIX = ".jsonl"
 _SENDS = 3
 
 
 class ObjectJournal(SharedJournal):
-    """Keeps the events of commits beside the table while they matter.
-
-    A commit that lands at once needs one more request before it is published, and one after its caller has the answer.
-
-    Args:
-        store: bound to the table's root.
+    """Keeps the events of commits beside the table while they matter. A commit that lands at once needs one more request before
+    it is published, and one after its caller has the answer.
     """
 
     def __init__(self, store: Store) -> None:
@@ -65,7 +61,7 @@ class ObjectJournal(SharedJournal):
         return found
 
     def _newest(self) -> dict[str, int]:
-        """Commit -> the number of its newest object; an object without its predecessor is left over from a conclusion."""
+        """An object without its predecessor is left over from a conclusion."""
         found: dict[str, set[int]] = {}
         for info in self.store.list(FOLDER):
             commit, _, written = info.key[len(FOLDER) :].removesuffix(_SUFFIX).rpartition("-")
@@ -89,7 +85,7 @@ class ObjectJournal(SharedJournal):
             return Unknown(error.message)
 
     def _kept(self, key: str, data: bytes, answer: PutOutcome) -> PutOutcome:
-        """Check who created an object. Every answer but "created" is read back (H2, H3)."""
+        """Every answer but "created" is read back (H2, H3)."""
         for _ in range(_SENDS):
             held = data if isinstance(answer, Created) else self._held(key)
             if held is not None:
@@ -140,10 +136,8 @@ def _key(commit: str, number: int) -> str:
 
 
 def journal_of(options: TableOptions, store: Store) -> str:
-    """The journal that a table's option `commit.journal` names: one beside it, or a file that the caller allowed for the table.
-
-    Raises:
-        InvalidArgument: the file was not allowed: whoever writes to the table would write into files of this machine.
+    """What option `commit.journal` names: a journal beside the table, or a file. Raises InvalidArgument if the caller did not
+    allow the file: whoever writes to the table would write into files of this machine.
     """
     setting = options.get(opt.COMMIT_JOURNAL)
     if setting not in ("", OBJECT):
@@ -152,7 +146,7 @@ def journal_of(options: TableOptions, store: Store) -> str:
 
 
 def file_of(options: TableOptions, store: Store) -> str | None:
-    """The file that the option names, where it is a journal that the caller allowed; else it is none to look into."""
+    """The file that the option names, where the caller allowed it; else it is none to look into."""
     with suppress(InvalidArgument):
         setting = journal_of(options, store)
         return None if setting in ("", OBJECT) else setting
@@ -160,12 +154,8 @@ def file_of(options: TableOptions, store: Store) -> str | None:
 
 
 def open_journal(setting: str | Path | Journal | None, store: Store) -> Journal:
-    """Open the journal that a setting names.
-
-    Args:
-        setting: a `Journal`; `object` for one beside the table; otherwise the path of a JSON-lines file. None or empty: the
-            value of `LAKELATCH_JOURNAL`, otherwise in memory.
-        store: the table's store.
+    """Open the journal that a setting names: `object` for one beside the table, otherwise the path of a JSON-lines file. None or
+    empty: the value of `LAKELATCH_JOURNAL`, otherwise in memory.
     """
     if setting is None or setting == "":
         setting = os.environ.get(JOURNAL_VARIABLE) or None

@@ -1,16 +1,14 @@
-"""A journal that other processes than a commit's writer can read and extend, and the protocol by which they agree on who
-finishes the commit.
+"""A journal that other processes than a commit's writer can read and extend, and how they agree on who finishes the commit.
 
-The protocol is the same wherever the entries are kept. A journal keeps the entries of a commit in one order that every process
-sees. Most entries are only noted. An entry that decides how the commit can end is *claimed*: its position in that order is
-durable and known before any process acts on it.
+A journal keeps the entries of a commit in one order that every process sees. Most entries are only noted. An entry that decides
+how the commit can end is *claimed*: its position in that order is durable and known before any process acts on it.
 
 * The writer claims each snapshot that it is about to send, and each intent that asks others to carry it. It also claims the
   decision to give up a snapshot or an intent that the journal holds.
 * A process that finishes another writer's commit claims `TakenOver`, and then reads the journal again. If the mark is there,
   the commit belongs to that process, and entries that the writer added after the mark do not count. Several processes may do
-  this at once: they all reach the same answer, because it depends on what the snapshot's name holds, and they may only send the
-  same bytes to the same name (H9).
+      this at once: they all reach the same answer, because it depends on what the snapshot's name holds, and they may only send
+      the same bytes to the same name (H9).
 * A writer whose claim comes after such a mark makes no further attempt, and every later claim of it is refused as well.
 * A claim without an answer may still arrive. Until it has, its writer can give nothing up, because other processes may find the
   entry.
@@ -52,7 +50,7 @@ class OpenCommit:
 
 
 class SharedJournal(ABC):
-    """Keeps entries for other processes to find. Calls of the `_` methods for the same commit never run at the same time."""
+    """Keeps entries for other processes. Calls of the `_` methods for the same commit never run at the same time."""
 
     def __init__(self) -> None:
         self._open: dict[str, OpenCommit] = {}
@@ -60,7 +58,7 @@ class SharedJournal(ABC):
 
     @abstractmethod
     def lines(self) -> list[Entry | Damage]:
-        """The journal's lines for all commits, each commit's entries in their order."""
+        """Of all commits, each commit's entries in their order."""
 
     @abstractmethod
     def _note(self, commit: OpenCommit) -> None:
@@ -75,7 +73,6 @@ class SharedJournal(ABC):
         """Keep an entry of another process, which has read `so_far`: a mark, or later how the commit ended."""
 
     def record(self, entry: Entry, decisive: bool = False) -> PutOutcome | None:
-        """See `Journal`."""
         with self._lock:
             commit = self._open.setdefault(entry.commit, OpenCommit())
         commit.lines.append(line_of(entry))
@@ -92,22 +89,16 @@ class SharedJournal(ABC):
         return answer
 
     def entries(self) -> list[Entry]:
-        """All entries. Raises TableCorrupt where a line is damaged, with the journal and the line."""
+        """Raises TableCorrupt where a line is damaged, with the journal and the line."""
         return list(undamaged(self.lines()))
 
     def add(self, so_far: Sequence[Entry], event: ev.TakenOver | ev.CommitResolved, at_ms: int) -> None:
-        """Record that a commit is taken over (`lines` then shows who came first), or later how it ended.
-
-        Args:
-            so_far: the entries of the commit that were read.
-
-        Raises:
-            LakelatchError: the journal did not keep it.
+        """Record that a commit is taken over (`lines` then shows who came first), or later how it ended. Raises LakelatchError
+        if the journal did not keep it.
         """
         last = so_far[-1]
         self._add(so_far, replace(last, at_ms=at_ms, event=event))
 
     def conclude(self, commit: str) -> None:
-        """See `Journal`."""
         with self._lock:
             self._open.pop(commit, None)

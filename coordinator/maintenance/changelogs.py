@@ -66,9 +66,7 @@ def _tells_by_delta(options: TableOptions) -> bool:
 
 
 def save_as_changelogs(timeline: Timeline, ids: Sequence[int]) -> None:
-    """Copy snapshots into the folder of changelogs; repeating it does no harm. Raises StoreUnavailable if a copy may not have
-    been written.
-    """
+    """Copy snapshots to the folder of changelogs; repeating it does no harm. StoreUnavailable: a copy may be missing."""
 
     def save(number: int) -> int | None:
         try:

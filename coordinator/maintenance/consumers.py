@@ -64,8 +64,7 @@ def list_consumers(timeline: Timeline) -> list[Consumer]:
 
 
 def read_consumer(timeline: Timeline, name: str) -> int | None:
-    """The id of the snapshot that a consumer reads next; None if there is no such one. Raises TableCorrupt as `list_consumers`.
-    """
+    """The snapshot that a consumer reads next; None if there is no such one. Raises TableCorrupt as `list_consumers`."""
     return _next_snapshot(timeline, consumer_key(timeline.paths, name))
 
 

@@ -104,9 +104,7 @@ class Reach:
         return [self._named(root) for root in roots]
 
     def kept_by(self, roots: Sequence[Root]) -> list[Named]:
-        """A root that has disappeared meanwhile keeps nothing. Raises TableCorrupt if a list is missing while its root exists
-        (H11).
-        """
+        """A root that has disappeared keeps nothing. Raises TableCorrupt if a list is missing while its root exists (H11)."""
         return self.standing([(named, named.missing) for named in self.named_by(roots)])
 
     def _read(

@@ -56,9 +56,7 @@ def list_roots(timeline: Timeline) -> list[ObjectInfo]:
 
 
 def read_roots(timeline: Timeline, infos: Iterable[ObjectInfo]) -> list[Root]:
-    """Those that disappeared since are left out. Raises TableCorrupt if one cannot be decoded, as the files that it keeps are
-    not known.
-    """
+    """Those that disappeared are left out. Raises TableCorrupt if one cannot be decoded: what it keeps is not known."""
     found = timeline.parallel(lambda info: _read(timeline.store, info), infos)
     return [root for root in found if root is not None]
 

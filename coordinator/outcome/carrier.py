@@ -19,10 +19,8 @@ from ..protocol.snapshot_ref import SnapshotRef
 def carrier_of(
     user: str, identifier: int, found: Recalled, base: Snapshot | None, timeline: Timeline, known: Known
 ) -> SnapshotRef:
-    """The snapshot of an identity that has landed, as `recall` found on the base.
-
-    Of the last identifier and a few recent ones it is remembered. That of others is searched for among the snapshots that are
-    left: each of them remembers what had landed by then.
+    """The snapshot of an identity that has landed, as `recall` found on the base. Of the last identifier and a few recent ones
+    it is remembered. That of others is searched for: each snapshot remembers what had landed by then.
 
     Returns:
         Its id and identity; the identity is empty if it has expired, and the id is 0 if not even that is remembered.
@@ -50,6 +48,6 @@ def _named_by(snapshot: Snapshot | None, user: str, identifier: int) -> Snapshot
 
 
 def carries(snapshot: Snapshot, user: str, identifier: int) -> bool:
-    """Whether a snapshot carries a commit, as its own or as a rider."""
+    """As its own commit or as a rider."""
     own = (snapshot.commit_user, snapshot.commit_identifier) == (user, identifier)
     return own or any((one.user, one.identifier) == (name_of(user), identifier) for one in carried_by(snapshot))

@@ -2,10 +2,9 @@
 
 Owns: `Case`, `find_out`, `await_answer`. Must not know: journals, how the commit was built. Source: architecture §3 (resolve),
 H2, H6, H9.
-Invariants: a commit is *committed* only if its identity is found in a verified history. It is *not committed* only if every
-name that it tried, and both that its intent holds for, belong to a snapshot without it. In between, the last snapshot is sent
-again, with the same bytes and the same name, and only while its base is seen to exist; old knowledge of the base is not enough
-(H6).
+Invariants: a commit is *committed* only if its identity is found in a verified history. It is *not committed* only if every name
+that it tried, and both that its intent holds for, belong to a snapshot without it. In between, the last snapshot is sent again,
+with the same bytes and the same name, and only while its base is seen to exist; old knowledge of the base is not enough (H6).
 """
 
 from __future__ import annotations
@@ -53,7 +52,6 @@ class Case:
     """A commit whose outcome is not known.
 
     Attributes:
-        user, identifier: its identity; identifier None where it has none.
         tried: all of its snapshots that may have been sent, oldest first. All but the last are known to be refused.
         schema: the table's schema, if it was already read.
         window: where its intent may land, if it asked others to carry it and it is not known that they cannot any more.
@@ -68,12 +66,10 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Resolution:
-    """The current state of a case.
+    """The current state of a case. `finished`: it landed because this look sent it again.
 
-    Attributes:
-        finished: it landed because this look sent it again.
-        may_go_on: everything that it sent has lost, and the next snapshot may carry it: its writer, or whoever has taken it over,
-            can publish that one.
+    `may_go_on`: everything that it sent has lost, and the next snapshot may carry it: its writer, or whoever has taken it over,
+    can publish that one.
     """
 
     outcome: Outcome
@@ -82,7 +78,7 @@ class Resolution:
 
 
 def await_answer(case: Case, timeline: Timeline, around: Surroundings, timeout_s: float) -> Resolution:
-    """Look repeatedly until the outcome of a commit is known, for at most the given number of seconds."""
+    """Look repeatedly until the outcome is known, for at most so many seconds."""
     until_s = around.monotonic_s() + timeout_s
     look = 0
     while True:
@@ -96,11 +92,7 @@ def await_answer(case: Case, timeline: Timeline, around: Surroundings, timeout_s
 
 
 def find_out(case: Case, timeline: Timeline, *, send: bool = True) -> Resolution:
-    """Look once.
-
-    Args:
-        send: send the last snapshot again where that is safe; otherwise such a case stays undecided.
-    """
+    """Look once. `send`: send the last snapshot again where that is safe; otherwise such a case stays undecided."""
     try:
         return _found_out(case, timeline, send)
     except LakelatchError as error:
@@ -124,7 +116,6 @@ def _found_out(case: Case, timeline: Timeline, send: bool) -> Resolution:
 
 
 def _by_names(case: Case, timeline: Timeline, seen: list[Landing], send: bool) -> Resolution:
-    """The outcome by what the names of its own snapshots hold."""
     if not seen:
         return Resolution(do.NotCommitted("commit-conflict", _NOT_SENT))
     open_ones = [one for one in seen if isinstance(one, Free | Untold)]
@@ -144,7 +135,7 @@ def _by_names(case: Case, timeline: Timeline, seen: list[Landing], send: bool) -
 
 
 def _as_rider(snapshot: Snapshot, timeline: Timeline) -> Outcome:
-    """Another's snapshot carries the commit: it is committed if that snapshot stands (H6)."""
+    """Another's snapshot carries the commit, which is committed if that snapshot stands (H6)."""
     ref = SnapshotRef(snapshot.id, snapshot.identity)
     found = lineage_of(timeline, snapshot)
     if is_read(found):
@@ -165,7 +156,7 @@ def _pairs(case: Case, seen: list[Landing]) -> list[tuple[ev.SnapshotPrepared, L
 
 
 def _at_name(timeline: Timeline, tried: ev.SnapshotPrepared) -> Landing:
-    """Classify one snapshot. If it landed on another table it is deleted there, and a late send of it may land there again."""
+    """If it landed on another table it is deleted there, and a late send of it may land there again."""
     seen = did_it_land(timeline, tried)
     if isinstance(seen, Fork) and seen.code == ANOTHER_TABLE:
         left = take_away(timeline, tried)
@@ -192,14 +183,13 @@ def _outcome(ours: SnapshotRef, seen: Landing) -> Outcome:
 
 
 def resolved(outcome: do.Committed | do.NotCommitted) -> ev.CommitResolved:
-    """An outcome as the journal's final entry for a commit."""
     if isinstance(outcome, do.Committed):
         return ev.CommitResolved(outcome.snapshot)
     return ev.CommitResolved(None, outcome.code, outcome.reason)
 
 
 def _send_again(case: Case, timeline: Timeline) -> Resolution:
-    """Send the snapshot again. Whatever the store answers, reading the name back decides (H2, H3, H4)."""
+    """Whatever the store answers, reading the name back decides (H2, H3, H4)."""
     last = case.tried[-1]
     if gone := _gone(timeline, last, case.schema):
         return Resolution(
@@ -211,10 +201,8 @@ def _send_again(case: Case, timeline: Timeline) -> Resolution:
 
 
 def _gone(timeline: Timeline, tried: ev.SnapshotPrepared, schema: TableSchema | None) -> list[str]:
-    """Files that the snapshot needs but that no longer exist: orphan cleaning may have removed them (H10).
-
-    Raises:
-        TableCorrupt: one of its lists, or of its own manifests, is gone.
+    """Needed files that no longer exist: orphan cleaning may have removed them (H10). Raises TableCorrupt if a list or a
+    manifest of its own is gone.
     """
     made = parse_snapshot(tried.text.encode(), timeline.paths.snapshot(tried.snapshot.id))
     keys = FileKeys(schema or timeline.schema(made.schema_id))
@@ -229,7 +217,7 @@ def _gone(timeline: Timeline, tried: ev.SnapshotPrepared, schema: TableSchema | 
 
 
 def _by_identity(case: Case, timeline: Timeline) -> Outcome | None:
-    """The outcome if this identity landed, perhaps in another run. A snapshot outside the history does not count (H6)."""
+    """The identity may have landed in another run. A snapshot outside the history does not count (H6)."""
     if case.identifier is None:
         return None
     latest, known = timeline.latest(), Known()

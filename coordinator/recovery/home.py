@@ -2,8 +2,8 @@
 
 Owns: `Home`, `Homes`. Must not know: what the entries of a commit mean, how it is finished. Source: decision 94; H21.
 Invariants: a commit is looked for, and finished, only in a table with the identity that its writer saw. A journal that is asked
-for one table never sends anyone to another one. A table whose source still has the same identity is a copy that other tools made,
-and what was under way in the source is none of its own.
+for one table never sends anyone to another one. A table whose source still has the same identity is a copy that other tools
+made, and what was under way in the source is none of its own.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Home:
         return identity_of(self.first_schema(branch))
 
     def may_have(self, entry: Entry) -> bool:
-        """Whether an entry of a journal that many tables share names this table, by its address or its identity."""
+        """Whether an entry of a journal that many tables share names this one, by its address or its identity."""
         return is_address_of(entry.table, self.address) or (
             entry.table_id != "" and entry.table_id == self.identity(entry.branch)
         )
@@ -53,12 +53,7 @@ class Home:
 
 @dataclass(frozen=True)
 class Homes:
-    """Finds the table of each commit.
-
-    Attributes:
-        store_of: the store at an address.
-        only: the one table that is asked for; None for the address that each entry names.
-    """
+    """Finds the table of each commit: at the address that each entry names, or the `only` one that is asked for."""
 
     store_of: Callable[[str], Store]
     only: Home | None = None
@@ -66,11 +61,8 @@ class Homes:
     _opened: dict[str, Home] = field(default_factory=dict, repr=False)
 
     def of(self, entry: Entry) -> Timeline:
-        """The history that a commit belongs to.
-
-        Raises:
-            TableNotFound: its table is not here; says where it was, and what can be done.
-            StoreUnavailable: a store does not answer.
+        """The history that a commit belongs to. Raises TableNotFound if its table is not here (says where it was, and what can
+        be done), StoreUnavailable if a store does not answer.
         """
         home = self._named(entry) if self.only is None else self._asked_for(self.only, entry)
         first = home.first_schema(entry.branch) if entry.table_id else None
@@ -103,8 +95,8 @@ class Homes:
         return home
 
     def _is_copy(self, home: Home, entry: Entry) -> bool:
-        """Whether the table at the address that a commit names still is the one that the commit was made in. One in another
-        bucket is not looked at: no table is renamed out of a bucket.
+        """Whether the table at the address that a commit names still is the one that it was made in. One in another bucket is
+        not looked at: no table is renamed out of a bucket.
         """
         there = open_beside(home.store, entry.table)
         here, other = place_of(home.store), place_of(there)
@@ -116,7 +108,7 @@ class Homes:
 
 
 def _authority(place: str) -> str:
-    """The part of a place that a rename keeps: its scheme and bucket, container or server.
+    """What a rename keeps of a place: its scheme and bucket, container or server.
 
     >>> _authority("s3://lake/air/t"), _authority("file:/lake/t")
     ('s3://lake', 'file:')

@@ -25,11 +25,10 @@ class Past:
     """What a journal knows about one commit.
 
     Attributes:
-        entries: its entries, oldest first.
-        state: the state of its machine, from the events that count.
+        entries: oldest first.
+        state: of its machine, from the events that count.
         tried: the snapshots that may have been sent.
         resolved: its outcome, if another process found it out later.
-        taken: whether it was taken over.
         damage: why the journal does not show how it ended; None where it does.
         intent: its newest intent, if it has asked others to carry it.
         names_missing: an older version wrote it, and did not record which files its snapshots reference.
@@ -46,7 +45,7 @@ class Past:
 
     @property
     def request(self) -> ev.CommitRequested:
-        """The request of the commit: the first entry, which every past has."""
+        """The first entry, which every past has."""
         request = self.entries[0].event
         assert isinstance(request, ev.CommitRequested)
         return request
@@ -59,7 +58,7 @@ class Past:
 
     @property
     def outcome(self) -> do.Committed | do.NotCommitted | None:
-        """The outcome of the commit, if the journal records it; None if it has to be found out."""
+        """None if the journal does not record it, so that it has to be found out."""
         found = self.resolved
         if found is not None:
             return do.Committed(found.snapshot, False) if found.snapshot else do.NotCommitted(found.code, found.reason)
@@ -67,20 +66,15 @@ class Past:
         return None if self.damage is not None or isinstance(ended, do.Undecided) else ended
 
     def discardable(self, outcome: do.Outcome) -> tuple[str, ...]:
-        """The metadata files that are no longer needed, once the outcome of the commit is known (H5, H20)."""
+        """The metadata files that are no longer needed, once the outcome is known (H5, H20)."""
         if self.names_missing or not isinstance(outcome, do.NotCommitted):
             return ()
         return discardable(self.state)
 
 
 def pasts(lines: Iterable[Entry | Damage], mine: Callable[[Entry], bool] | None = None) -> dict[str, Past]:
-    """What a journal knows, by commit, oldest first.
-
-    A damaged line that does not name its commit may belong to every commit that was under way at that point.
-
-    Args:
-        lines: the lines of the journal, in order.
-        mine: selects the commits of one table; None for all.
+    """What a journal knows, by commit, oldest first; `mine` selects the commits of one table. A damaged line that does not name
+    its commit may belong to every commit that was under way at that point.
     """
     of_commits: dict[str, list[Entry | Damage]] = {}
     for line in lines:
@@ -99,7 +93,6 @@ def pasts(lines: Iterable[Entry | Damage], mine: Callable[[Entry], bool] | None 
 
 
 def _past(lines: list[Entry | Damage]) -> Past:
-    """Fold the lines of one commit."""
     state, tried, names_missing = CommitState(), list[ev.SnapshotPrepared](), False
     resolved: ev.CommitResolved | None = None
     taken, damage, intent = False, None, None

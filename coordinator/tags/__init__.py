@@ -1,3 +1,1 @@
-"""Tags: names for snapshots, which keep the files of these after they have expired. Made, replaced, renamed, deleted, also
-automatically.
-"""
+"""Tags: names for snapshots, which keep the files of these after they have expired."""

@@ -32,7 +32,7 @@ from .success import mark_created
 
 _BATCH_PREFIX = "batch-write-"
 _NO_WATERMARK = -(1 << 63)
-"""What a streaming writer stores until its first watermark."""
+"""A streaming writer stores it until its first watermark."""
 _STRIDE = 64
 
 
@@ -45,8 +45,7 @@ class Rules:
         periods: None with modes "none" and "batch".
         zone: in which periods begin and end; None for this machine's.
         delay: how long after a period its tag is made.
-        most: how many tags are kept.
-        kept_ms: for how long each is kept.
+        most: how many tags are kept, each for `kept_ms`.
         completes: periods without a tag get one, each of the next snapshot.
         batch_name: the name of the one tag of mode "batch"; None for one each day.
         expires: tags whose retention is over are deleted.
@@ -68,11 +67,7 @@ class Rules:
 
     @staticmethod
     def of(options: TableOptions) -> Rules:
-        """From a table's options.
-
-        Raises:
-            InvalidArgument: an option has no such value.
-        """
+        """Raises InvalidArgument if an option has no such value."""
         mode = options.get(opt.TAG_AUTOMATIC)
         by_watermark = mode == "watermark"
         zone = options.get(opt.WATERMARK_TIME_ZONE) if by_watermark else options.get(opt.PROCESS_TIME_ZONE)
@@ -92,7 +87,7 @@ class Rules:
         )
 
     def time_of(self, snapshot: Snapshot) -> datetime | None:
-        """The time of a snapshot that counts, on the wall; None where it has no watermark."""
+        """The time that counts, on the wall; None for a snapshot without a watermark."""
         at_ms = snapshot.watermark if self.mode == "watermark" else snapshot.time_ms
         if at_ms is None or at_ms == _NO_WATERMARK:
             return None
@@ -125,7 +120,6 @@ class AutomaticPlan(ShownAsText):
 
     @property
     def is_due(self) -> bool:
-        """Is there anything to do?"""
         return bool(self.made or self.deleted or self.interrupted or self.unmarked)
 
     def to_dict(self) -> dict[str, Any]:
@@ -139,12 +133,8 @@ class AutomaticPlan(ShownAsText):
 
 
 def plan_automatic(timeline: Timeline, rules: Rules, now_ms: int, *, expires: bool = True) -> AutomaticPlan:
-    """Plan the automatic tags that are due. Changes nothing.
-
-    Args:
-        now_ms: milliseconds since 1970, for retentions.
-        expires: also look for tags whose retention is over, and for tags above the number that is kept; if False, only where a
-            new tag is due.
+    """Plan the automatic tags that are due, at `now_ms` (milliseconds since 1970). Changes nothing. `expires`: also look for
+    tags whose retention is over, and for tags above the number that is kept; if False, only where a new tag is due.
     """
     latest = timeline.latest() if rules.mode != "none" else None
     made: list[tuple[str, Snapshot]] = []
@@ -172,10 +162,8 @@ def plan_automatic(timeline: Timeline, rules: Rules, now_ms: int, *, expires: bo
 def _by_period(
     timeline: Timeline, rules: Rules, latest: Snapshot, there: Sequence[str], counts: bool
 ) -> tuple[list[tuple[str, Snapshot]], list[str], str | None]:
-    """The tags to make and to delete, and the newest automatic tag that is there.
-
-    Args:
-        counts: look for tags to delete even if none is made, because an earlier run may have died in between.
+    """The tags to make and to delete, and the newest automatic tag that is there. `counts`: look for tags to delete even if none
+    is made, because an earlier run may have died in between.
     """
     periods = rules.periods
     assert periods is not None
@@ -205,14 +193,14 @@ def _is_due(rules: Rules, periods: Periods, time: datetime, following: datetime 
 
 
 def _names(timeline: Timeline) -> tuple[list[str], set[str]]:
-    """The names of all tags, and of those with a success file."""
+    """Of all tags, and of those with a success file."""
     keys = dict.fromkeys(info.key for info in timeline.store.list(timeline.paths.tag_dir))
     names = [name for key in keys if (name := timeline.paths.tag_of(key)) is not None]
     return names, {name for name in names if success_file(timeline, name) in keys}
 
 
 def _snapshots_after(timeline: Timeline, last: int) -> Iterator[Snapshot]:
-    """The snapshots above an id, oldest first."""
+    """Oldest first."""
     ids = [number for number in timeline.snapshot_ids() if number > last]
     for first in range(0, len(ids), _STRIDE):
         found = timeline.parallel(timeline.find, ids[first : first + _STRIDE])
@@ -243,7 +231,8 @@ def _batch(
     timeline: Timeline, rules: Rules, latest: Snapshot
 ) -> tuple[list[tuple[str, Snapshot]], list[str], str | None]:
     """One tag each day, or one with a name of its own, of the newest snapshot. All tags count for the number that is kept, but
-    not those that keep the files of a clone. The third is the name, if its tag is there and right."""
+    not those that keep the files of a clone. The third is the name, if its tag is there and right.
+    """
     day = rules.time_of(latest)
     assert day is not None
     name = rules.batch_name or f"{_BATCH_PREFIX}{day:%Y-%m-%d}"
@@ -267,10 +256,8 @@ def apply_automatic(
     around: Surroundings = MACHINE,
     progress: Progress | None = None,
 ) -> AutomaticPlan:
-    """Carry out a plan. A tag that another process has made meanwhile, or whose snapshot has expired, is left out.
-
-    Returns:
-        The plan as it was carried out.
+    """Carry out a plan, and return it as it was carried out. A tag that another process has made meanwhile, or whose snapshot
+    has expired, is left out.
     """
     made = []
     if plan.unmarked is not None:
@@ -303,11 +290,7 @@ def _make(
 
 
 def tag_after_commit(timeline: Timeline, schema: TableSchema) -> Sequence[str]:
-    """What follows a commit: make the tags that are due. Retentions are looked at where a tag is due.
-
-    Returns:
-        The names of new tags.
-    """
+    """Make the tags that are due, and return their names. Retentions are looked at where a tag is due."""
     rules = Rules.of(schema.options)
     plan = plan_automatic(timeline, rules, MACHINE.wall_ms, expires=False)
     done = apply_automatic(timeline, schema, rules, plan) if plan.is_due else plan

@@ -2,8 +2,8 @@
 
 Owns: `find_tag`, `list_tags`, `create_tag`, `replace_tag`, `rename_tag`, and the second look after each. Must not know: which
 files a tag keeps, how the snapshot was chosen. Source: format/snapshot §5; H2, H10; decision 54.
-Invariants: a new name is made by one atomic create. After the tag's file is written, what it was copied from must still be there;
-otherwise an expiry, or a deletion of the other tag, may have overlooked the new one, and it is taken away again.
+Invariants: a new name is made by one atomic create. After the tag's file is written, what it was copied from must still be
+there; otherwise an expiry, or a deletion of the other tag, may have overlooked the new one, and it is taken away again.
 """
 
 from __future__ import annotations
@@ -22,11 +22,7 @@ from .deletion import free, plan_untagging, record, refuse_changed
 
 
 def find_tag(timeline: Timeline, name: str) -> Tag | None:
-    """The tag of this name, or None.
-
-    Raises:
-        TableCorrupt: its file cannot be read.
-    """
+    """Raises TableCorrupt if its file cannot be read."""
     key = timeline.paths.tag(name)
     try:
         return parse_tag(timeline.store.get(key), name, key)
@@ -35,16 +31,13 @@ def find_tag(timeline: Timeline, name: str) -> Tag | None:
 
 
 def list_tags(timeline: Timeline) -> list[Tag]:
-    """The tags of the timeline's branch, by snapshot and name."""
+    """By snapshot and name."""
     found = timeline.parallel(lambda name: find_tag(timeline, name), timeline.tag_files())
     return sorted((tag for tag in found if tag is not None), key=lambda tag: (tag.snapshot.id, tag.name))
 
 
 def create_tag(timeline: Timeline, tag: Tag, around: Surroundings = MACHINE) -> Tag:
-    """Create a tag. A tag that already says the same is left as it is.
-
-    Returns:
-        The tag as it is in the store.
+    """Create a tag, and return it as it is in the store. One that already says the same is left as it is.
 
     Raises:
         InvalidArgument: there is another tag of this name, or the snapshot has expired.
@@ -61,7 +54,6 @@ def create_tag(timeline: Timeline, tag: Tag, around: Surroundings = MACHINE) -> 
 
 
 def _same(timeline: Timeline, tag: Tag) -> Tag:
-    """The tag that has the name, if it says the same."""
     there = find_tag(timeline, tag.name)
     if there is not None and _says(there) == _says(tag):
         return there
@@ -76,16 +68,11 @@ def _says(tag: Tag) -> tuple[str, int | None]:
 
 
 def refuse_vanished(timeline: Timeline, snapshot: Snapshot, source: str) -> None:
-    """Look again for the file that a new root was copied from, after the new root was written.
+    """After a new root was written, look again for the file that it was copied from. Raises InvalidArgument if that is gone, or
+    about to go.
 
     An expiry that looked for tags earlier has raised EARLIEST above the snapshot by then (decision 10); whoever deletes the
     other tag has deleted its file before the files that it keeps (decision 54).
-
-    Args:
-        source: the snapshot's file, or a tag's.
-
-    Raises:
-        InvalidArgument: it is gone, or about to go.
     """
 
     def still() -> bool:

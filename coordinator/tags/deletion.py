@@ -35,11 +35,9 @@ class UntaggingPlan(ShownAsText):
     """The tags to delete, and the files that nothing else needs.
 
     Attributes:
-        tags: the tags.
         steps: the files, in the order of deletion; without the tags' own files.
         records: the keys of the records that stay until the files are gone, with what they hold.
         files: the files of the tags, which go first, with what they hold.
-        seen: all other roots at the time of planning.
     """
 
     tags: tuple[Tag, ...] = ()
@@ -102,7 +100,7 @@ Found = tuple[Tag, ObjectInfo, bytes]
 def _tags_of(
     timeline: Timeline, names: Iterable[str], listed: dict[str, ObjectInfo], recorded: Sequence[ObjectInfo]
 ) -> tuple[list[Found], list[Found]]:
-    """The tags of these names, and the records of earlier deletions of them, each with its file."""
+    """The tags of these names, and the records of earlier deletions of them."""
     found: list[Found] = []
     left: list[Found] = []
     for name in names:
@@ -118,7 +116,7 @@ def _tags_of(
 def _interrupted(
     timeline: Timeline, names: Iterable[str], listed: dict[str, ObjectInfo], recorded: Sequence[ObjectInfo]
 ) -> list[Found]:
-    """The records of earlier deletions of these names. Not those of tags that are still there: their deletion had not begun."""
+    """Earlier deletions of these names; not of tags that are still there, whose deletion had not begun."""
     left: list[Found] = []
     for name in sorted(names):
         key = timeline.paths.tag(name)
@@ -145,12 +143,11 @@ def _records_dir(timeline: Timeline) -> str:
 
 
 def record_of(timeline: Timeline, tag: Tag, data: bytes) -> str:
-    """The key of the record of a tag that is being deleted."""
     return f"{_records_dir(timeline)}{tag.name}/{sha256(data).hexdigest()[:16]}"
 
 
 def unfinished(timeline: Timeline) -> list[str]:
-    """The names of tags whose deletion or replacement was interrupted, so that files are left over."""
+    """The tags whose deletion or replacement was interrupted, so that files are left over."""
     folder = _records_dir(timeline)
     records = [info.key.removeprefix(folder).rpartition("/") for info in timeline.store.list(folder)]
 
@@ -189,10 +186,7 @@ def _planned(
 
 @past_refusals()
 def apply_untagging(timeline: Timeline, plan: UntaggingPlan, progress: Progress | None = None) -> UntaggingPlan:
-    """Carry out a plan, after a second look at newer roots.
-
-    Returns:
-        The plan as it was carried out.
+    """Carry out a plan, after a second look at newer roots. Returns the plan as it was carried out.
 
     Raises:
         CommitConflict: a tag was replaced meanwhile: plan again.
@@ -223,7 +217,7 @@ def refuse_changed(timeline: Timeline, plan: UntaggingPlan) -> None:
 
 
 def record(timeline: Timeline, plan: UntaggingPlan) -> None:
-    """Write down which tags are being deleted, where files of theirs are to be deleted afterwards."""
+    """Write down which tags are being deleted, where files of theirs go afterwards."""
     for key, data in plan.records if len(plan.steps) else ():
         timeline.store.put(key, data)
 
@@ -239,5 +233,5 @@ def free(timeline: Timeline, plan: UntaggingPlan, progress: Progress | None = No
 
 
 def success_file(timeline: Timeline, name: str) -> str:
-    """The file of option `tag.create-success-file`."""
+    """Of option `tag.create-success-file`."""
     return f"{timeline.paths.tag_dir}tag-{SUCCESS_FOLDER}/{name}{SUCCESS_SUFFIX}"

@@ -1,10 +1,10 @@
 """Which tags have outlived their retention.
 
-Owns: `outlived`, `wall_time`, `keeps_a_clone`. Must not know: how a tag is deleted.
-Source: format/snapshot §5; decisions 54, 72.
-Invariants: a tag that keeps the files of a clone is deleted only by a person, who names it. A tag's time of creation has no zone.
-It counts as old only if its file is as old, too, by the store's clock: a tag that was made in another zone is not deleted hours
-too early.
+Owns: `outlived`, `wall_time`, `keeps_a_clone`. Must not know: how a tag is deleted. Source: format/snapshot §5; decisions 54,
+72.
+Invariants: a tag that keeps the files of a clone is deleted only by a person, who names it. A tag's time of creation has no
+zone. It counts as old only if its file is as old, too, by the store's clock: a tag that was made in another zone is not deleted
+hours too early.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from .creation import find_tag
 
 
 def wall_time(at_ms: int) -> datetime:
-    """What the clock on this machine's wall shows at a time in milliseconds since 1970: a time without a zone."""
+    """What this machine's clock shows at a time in milliseconds since 1970, without a zone."""
     return datetime.fromtimestamp(at_ms / 1_000, timezone.utc).astimezone().replace(tzinfo=None)
 
 
 def keeps_a_clone(name: str, of_clone: bool) -> bool:
-    """Is a tag one that keeps the files of a clone by reference, in the table or in the clone itself, or those of a branch?
+    """Does it keep the files of a clone by reference, in the table or in the clone itself, or those of a branch?
 
     >>> keeps_a_clone("referenced-by-trial-6b046a21-7", False), keeps_a_clone("cloned", False), keeps_a_clone("cloned", True)
     (True, False, True)

@@ -1,8 +1,8 @@
 """The periods of automatic tags, and their names.
 
 Owns: `Periods`, `zone_of`. Must not know: snapshots, stores. Source: format/snapshot §5.
-Invariants: names are Apache Paimon's, so that both make the same tags for the same history. Times have no zone: they are those on
-the wall, in the zone that the table's options name.
+Invariants: names are Apache Paimon's, so that both make the same tags for the same history. Times have no zone: they are those
+on the wall, in the zone that the table's options name.
 """
 
 from __future__ import annotations
@@ -25,12 +25,8 @@ _LENGTHS = {"daily": timedelta(days=1), "hourly": timedelta(hours=1), "two-hours
 
 @dataclass(frozen=True)
 class Periods:
-    """How long a period is, and how the tag of a period is called.
-
-    Attributes:
-        length: of a period.
-        form: the form of a name.
-        daily: what follows the day in a name is left out where names are read.
+    """How long a period is, and the form of its tag's name. `daily`: what follows the day in a name is left out where names are
+    read.
 
     >>> days = Periods.of(TableOptions({}))
     >>> days.name_of(days.before(datetime(2026, 1, 2, 3, 4)))
@@ -43,11 +39,7 @@ class Periods:
 
     @staticmethod
     def of(options: TableOptions) -> Periods:
-        """From a table's options.
-
-        Raises:
-            InvalidArgument: an option has no such value, or the delay is as long as a period.
-        """
+        """Raises InvalidArgument if an option has no such value, or the delay is as long as a period."""
         duration_ms = options.get(opt.TAG_PERIOD_DURATION)
         if duration_ms is not None:
             found = Periods(timedelta(milliseconds=duration_ms), "%Y%m%d%H%M")
@@ -64,7 +56,7 @@ class Periods:
         return found
 
     def name_of(self, time: datetime) -> str:
-        """The name of the period that begins at a time."""
+        """Of the period that begins at a time."""
         return time.strftime(self.form)
 
     def time_of(self, name: str) -> datetime | None:
@@ -82,19 +74,16 @@ class Periods:
         return time if self.name_of(time) == text else None
 
     def before(self, time: datetime) -> datetime:
-        """The beginning of the last period that was over at a time."""
+        """Begin of the last period that was over at a time."""
         return time - (time - _EPOCH) % self.length - self.length
 
     def after(self, time: datetime) -> datetime:
-        """The beginning of the period after the one that begins at a time."""
+        """Begin of the period after the one that begins at a time."""
         return time + self.length
 
 
 def zone_of(name: str | None, option: str) -> tzinfo | None:
-    """The zone of a name as Java knows it; None for the zone of this machine.
-
-    Raises:
-        InvalidArgument: there is no such zone.
+    """The zone of a name as Java knows it; None for this machine's. Raises InvalidArgument if there is no such zone.
 
     >>> zone_of("GMT+8", "o"), zone_of("Z", "o"), zone_of(None, "o")
     (datetime.timezone(datetime.timedelta(seconds=28800)), datetime.timezone.utc, None)

@@ -17,11 +17,7 @@ _CREATED, _MODIFIED = "creationTime", "modificationTime"
 
 
 def mark_created(timeline: Timeline, name: str, now_ms: int) -> None:
-    """Write a tag's success file; one that is there keeps its time of creation.
-
-    Args:
-        now_ms: milliseconds since 1970.
-    """
+    """Write a tag's success file; one that is there keeps its time of creation."""
     key = success_file(timeline, name)
     try:
         created = parse_json(timeline.store.get(key))[_CREATED]

@@ -16,8 +16,9 @@ from dataclasses import asdict, dataclass
 STREAM_LOG = logging.getLogger("lakelatch.stream")
 STREAM_LOG.addHandler(logging.NullHandler())
 LOG_VARIABLE = "LAKELATCH_STREAM_LOG"
-"""Names a file to which the records are appended as lines of JSON too. Spark plans and commits batches of a data source in Python
-processes of its own, which no application can configure, but which have its environment."""
+"""A file to which the records are appended as lines of JSON too. Spark plans and commits batches of a data source in Python
+processes of its own, which no application can configure, but which have its environment.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +49,7 @@ class StreamBatch:
     size: int | None = None
 
     def __str__(self) -> str:
-        """The batch as one line.
-
-        >>> print(StreamBatch("read", "lake/t", "planned", 7, snapshots=2, behind=1, rows=10, size=99))
+        """>>> print(StreamBatch("read", "lake/t", "planned", 7, snapshots=2, behind=1, rows=10, size=99))
         read of lake/t: planned up to snapshot 7, 2 snapshots, 10 rows, 99 bytes, 1 behind
         """
         number = "" if self.batch is None else f"batch {self.batch} "
@@ -70,7 +69,7 @@ class StreamBatch:
 
 
 def report_batch(batch: StreamBatch) -> None:
-    """Report a batch to loggers, to the file of `LAKELATCH_STREAM_LOG`, and to OpenTelemetry if the process uses it."""
+    """To loggers, to the file of `LAKELATCH_STREAM_LOG`, and to OpenTelemetry if the process uses it."""
     with suppress(Exception):  # from a filter, a handler or an exporter of the application (H17)
         if STREAM_LOG.isEnabledFor(logging.INFO):
             STREAM_LOG.info("%s", batch, extra={"lakelatch": asdict(batch)})

@@ -25,15 +25,12 @@ for _log in (COMMIT_LOG, REQUEST_LOG):
 
 
 def somebody_reads() -> bool:
-    """Whether any logger is enabled for these records."""
     return COMMIT_LOG.isEnabledFor(logging.INFO) or REQUEST_LOG.isEnabledFor(logging.DEBUG)
 
 
 class Logged:
-    """Writes log records.
-
-    The dict of each record begins with the fields of `About`. Its key `at` names the subject of the record: the event's class,
-    `StoreRequest` or `Ended`, whose fields follow. The snapshot's bytes in `SnapshotPrepared` are left out.
+    """The dict of each record begins with the fields of `About`. Its key `at` names the subject of the record: the event's
+    class, `StoreRequest` or `Ended`, whose fields follow. The snapshot's bytes in `SnapshotPrepared` are left out.
     """
 
     def __init__(self, about: About) -> None:

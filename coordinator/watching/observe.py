@@ -24,12 +24,7 @@ from .watcher import About, Ended, Watcher
 
 
 class Watch:
-    """All watchers of one commit, from `with` to its end.
-
-    Args:
-        watchers: may be empty.
-        clock: seconds, never set back.
-    """
+    """All watchers of one commit, from `with` to its end."""
 
     def __init__(self, watchers: Sequence[Watcher], clock: Callable[[], float]) -> None:
         self._watchers = list(watchers)
@@ -46,7 +41,7 @@ class Watch:
 
     @property
     def heard(self) -> Callable[[StoreRequest], None] | None:
-        """For a metered store: the callback for requests, None where no watcher wants them."""
+        """The callback for requests, None where no watcher wants them."""
         return self.requested if self._watchers else None
 
     def happened(self, event: Event, state: CommitState) -> None:
@@ -58,7 +53,6 @@ class Watch:
             self._tell(watcher, watcher.requested, request)
 
     def ended(self, outcome: Outcome, attempts: int) -> None:
-        """Report the end of the commit, once."""
         if self._watchers:
             seconds = self._seconds()
             match outcome:
@@ -89,9 +83,8 @@ class Watch:
 
 
 def watch(about: About, clock: Callable[[], float]) -> Watch:
-    """The watchers of this commit: loggers with a low enough level, and OpenTelemetry if the application uses it.
-
-    OpenTelemetry is not imported here: if no other module of this process has imported it, there is nothing to send spans to.
+    """The watchers of this commit: loggers with a low enough level, and OpenTelemetry if the application uses it. OpenTelemetry
+    is not imported here: if no other module of this process has imported it, there is nothing to send spans to.
     """
     watchers: list[Watcher] = []
     if somebody_reads():

@@ -26,7 +26,6 @@ from .batches import StreamBatch
 from .watcher import TROUBLE, About, Ended
 
 SCOPE = "lakelatch"
-"""The name of the tracer and of the meter."""
 _NAMES = {
     Phase.COLLECT: "collect",
     Phase.REGISTER: "register intent",
@@ -39,9 +38,8 @@ _NAMES = {
     Phase.VERIFY: "verify",
     Phase.RETRY: "wait",
 }
-"""The spans of phases. Both lists and the data are uploaded side by side, in one span."""
+"""Both lists and the data are uploaded side by side, in one span."""
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0)
-"""The bounds of the histograms' buckets."""
 RETRY_REASONS: dict[type[Any], str] = {
     ev.RetryGranted: "lost race",
     ev.BaseAged: "base too old",
@@ -49,12 +47,10 @@ RETRY_REASONS: dict[type[Any], str] = {
     ev.ReadBackFailed: "no answer to a look",
     ev.LineageUnread: "no answer to a look",
 }
-"""The reason why a step is repeated; the last three count only where the commit goes on after them."""
+"""Why a step is repeated; the last three count only where the commit goes on after them."""
 
 
 class Instruments:
-    """The metrics, made once for a meter."""
-
     def __init__(self, meter: metrics.Meter) -> None:
         self.commits = meter.create_counter("lakelatch.commits", "{commit}", "commits, by how they ended")
         self.commit_s = self._seconds(meter, "lakelatch.commit.duration", "from the first step of a commit to its end")
@@ -76,12 +72,11 @@ class Instruments:
 
 @cache
 def instruments() -> Instruments:
-    """The metrics of this process; a meter that is configured later still gets them."""
+    """A meter that is configured later still gets them."""
     return Instruments(metrics.get_meter(SCOPE))
 
 
 def count_batch(batch: StreamBatch) -> None:
-    """Add a batch of a stream to the metrics."""
     meters, labels = instruments(), {"lakelatch.doing": batch.doing, "lakelatch.table": batch.table}
     meters.batches.add(1, {**labels, "lakelatch.outcome": batch.outcome})
     if batch.outcome == "replayed":
@@ -94,7 +89,7 @@ def count_batch(batch: StreamBatch) -> None:
 
 
 class Traced:
-    """Watches one commit: a span for the commit, below it one per attempt and wait, and below those one per phase and request."""
+    """A span for one commit, below it one per attempt and wait, and below those one per phase and request."""
 
     def __init__(self, about: About) -> None:
         self._tracer = trace.get_tracer(SCOPE)
@@ -116,7 +111,7 @@ class Traced:
         self._over = False
 
     def happened(self, event: Event, state: CommitState) -> None:
-        """Move on to the span of the phase that the event led to; problems are noted on the span in which they occurred."""
+        """Move on to the span of the event's phase; problems are noted on the span in which they occurred."""
         if self._over:
             return  # the hint: its caller has its answer already
         if isinstance(event, TROUBLE):
@@ -159,7 +154,7 @@ class Traced:
             self._meters.retries.add(1, {"lakelatch.reason": reason})
 
     def requested(self, request: StoreRequest) -> None:
-        """A span that has already ended; several requests in one call share one span."""
+        """A span that has already ended; several requests in one call share one."""
         labels = {"lakelatch.operation": request.operation, "lakelatch.outcome": request.outcome}
         self._meters.requests.add(request.requests, labels)
         self._meters.request_s.record(request.seconds, labels)
@@ -180,7 +175,7 @@ class Traced:
         span.end(ended_ns)
 
     def ended(self, how: Ended) -> None:
-        """End the open spans, with an error status if the commit did not land."""
+        """With an error status if the commit did not land."""
         self._over = True
         self._end_attempt()
         labels = {
@@ -199,7 +194,7 @@ class Traced:
 
 
 def _told(event: Event) -> dict[str, str | int | bool]:
-    """The fields of an event that fit into an attribute."""
+    """Those that fit into an attribute."""
     fields = event_json(event).items()
     return {f"lakelatch.{name}": value for name, value in fields if name != "event" and isinstance(value, str | int)}
 
