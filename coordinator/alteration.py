@@ -1,7 +1,7 @@
 """Changes a table's schema, and reports the change once it is safe against the table's first commit.
 
-Owns: `alter`. Must not know: how a change is applied to a schema (`core.metadata.schema_changes`), how a commit is made. Source:
-decision 18.
+Owns: `alter`. Must not know: how a schema is changed (`core.metadata.schema_changes`), how a commit is made. Source: decision
+18.
 Invariants: a change of the layout is reported as made only if no file was committed under another layout. A change that lost to
 first files of another layout is undone completely and reported as not committed. All other changes are one atomic create.
 """
@@ -41,14 +41,7 @@ def alter(
     committer_of: Callable[[TableSchema], Committer],
     around: Surroundings = MACHINE,
 ) -> TableSchema:
-    """Apply changes to the newest schema, and return the one that was made.
-
-    Raises:
-        InvalidArgument: the newest schema, or the table's files, do not allow the change; nothing was changed.
-        CommitConflict: the table's first files were committed before the change; nothing was changed.
-        OutcomeUnknown: the store does not say whether the schema was created; call `resolve()` on the error to find out.
-        RetriesExhausted: other writers kept changing the schema.
-    """
+    """Apply changes to the newest schema, and return the one that was made. Raises as `Table.alter`, and `RetriesExhausted`."""
     seen = timeline.latest()
     decides = not held_files(seen) and _decides_layout(timeline, changes, around)
     if decides:
@@ -152,7 +145,7 @@ def _concluded(
 
 
 def _is_followed(timeline: Timeline, before: TableSchema, after: TableSchema) -> bool:
-    """The first files came before the change was settled, but were already laid out by it: then it must stand."""
+    """If the first files came before the change was settled, but were already laid out by it, then it must stand."""
     if not differences(before, after, rescaled=False):
         return False
     holding = timeline.latest()

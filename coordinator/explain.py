@@ -1,6 +1,6 @@
 """Explains how a snapshot came to be, from the table alone or from a journal.
 
-Must not know: how a commit is made. Source: architecture §3 (event sourced).
+Owns: the text of `explain`. Must not know: how a commit is made. Source: architecture §3 (event sourced).
 """
 
 from __future__ import annotations
@@ -79,7 +79,6 @@ def _attempt_lines(snapshot: Snapshot) -> list[str]:
 
 
 def _rider_lines(snapshot: Snapshot) -> list[str]:
-    """Of others, which had lost races themselves."""
     riders = riders_of(snapshot)
     told = [f"            {rider}: {rider.rows} rows" for rider in riders[:_SHOWN_RIDERS]]
     if len(riders) > _SHOWN_RIDERS:

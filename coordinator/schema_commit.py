@@ -123,14 +123,9 @@ def change_schema(
     around: Surroundings = MACHINE,
     seen: Snapshot | None = None,
 ) -> Changed:
-    """Apply changes to the newest schema, and create the result. `seen` is known to exist: later snapshots are requested by name
-    too, in case a listing lags behind.
-
-    Raises:
-        InvalidArgument: the newest schema does not allow a change.
-        StoreUnavailable: the store refused; nothing was changed.
-        OutcomeUnknown: the store does not say whether the schema was created.
-        RetriesExhausted: other writers kept changing the schema.
+    """Apply changes to the newest schema, and create the result. Raises as `create_schema`, InvalidArgument for a change that
+    the newest schema does not allow, and RetriesExhausted. `seen` exists: later snapshots are requested by name, as a listing
+    may lag.
     """
     wait = wait_random_exponential(multiplier=0.05, max=2)
     races = Retrying(
@@ -159,9 +154,7 @@ def _race(
 
 
 def _check_built_on(timeline: Timeline, newest: TableSchema, made: TableSchema) -> None:
-    """Check that the table still is the one whose schema was changed. If it was dropped or renamed meanwhile, the new schema
-    would be a table of its own, or a part of another one (H21): it is deleted then.
-    """
+    """If the table was dropped or renamed meanwhile, the schema would be a table of its own (H21): it is deleted then."""
     key = timeline.paths.schema(newest.id)
     try:
         timeline.check_table()

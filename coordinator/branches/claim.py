@@ -22,8 +22,6 @@ _SENDS = 4
 
 
 class Answer(Enum):
-    """What became of one create."""
-
     CREATED = "created"
     SAME = "the name held the same bytes"
     OTHER = "the name holds other bytes"
@@ -35,13 +33,11 @@ class Claim:
 
     Attributes:
         maker: identifies the call that made the claim.
-        source: the branch that it was made from.
         snapshot, identity: of the snapshot that it begins with; None for none.
         tag: the tag that was given, which the branch gets too.
         schema: the newest schema that is copied.
         renamed: the earlier name of a branch that is being renamed.
         time_ms: by the maker's clock, in milliseconds since 1970.
-        deleted: the branch is being deleted.
     """
 
     maker: str

@@ -1,7 +1,7 @@
 """Makes a branch: from a snapshot, from a tag, or empty with the table's schemas.
 
-Owns: `create_branch`, the order in which its files are written. Must not know: rows, how the branch is written to later. Source:
-format/snapshot §5; H10.
+Owns: `create_branch`, the order of its files. Must not know: rows, how the branch is written to later. Source: format/snapshot
+§5; H10.
 Invariants: of several calls for one name one makes the branch. Its schemas are written last, and schema 0 after all others, so
 that whoever opens a branch finds it whole. The snapshot that it begins with is a root as soon as it is there; after that its
 source is looked at again, so that no expiry takes its files unseen (decision 10). The claim is looked at last: a deletion of
@@ -29,14 +29,7 @@ from .names import branch_root, check_branch_name
 
 @dataclass(frozen=True)
 class Source:
-    """What a branch begins with.
-
-    Attributes:
-        timeline: of the branch that it is made from.
-        snapshot: None for a branch without one.
-        tag: the tag that holds the snapshot, if one was given.
-        schema_ids: the schemas to copy, ascending.
-    """
+    """What a branch begins with: the branch that it is made from, a snapshot if there is one, and the tag that was given."""
 
     timeline: Timeline
     snapshot: Snapshot | None
@@ -54,13 +47,7 @@ def source_of(timeline: Timeline, snapshot: Snapshot | None, tag: str | None) ->
 
 
 def create_branch(source: Source, name: str, around: Surroundings = MACHINE) -> None:
-    """Make a branch. A call that was cut off is finished by another one with the same arguments.
-
-    Raises:
-        InvalidArgument: the name cannot be a branch's, or the snapshot is expiring.
-        TableExists: there is a branch of this name, or another one of this name is being made or deleted.
-        OutcomeUnknown: the store does not say whether a file was created; run it again.
-    """
+    """Make a branch, or finish a call that was cut off, by its arguments. Raises as `Table.create_branch`, and OutcomeUnknown."""
     check_branch_name(name)
     timeline, store = source.timeline, source.timeline.store
     _check_free(store, name)
@@ -107,7 +94,7 @@ def ensure_safe(timeline: Timeline, schema_ids: tuple[int, ...]) -> None:
 
 
 def _check_free(store: Store, name: str) -> None:
-    """Or a creation under the name was cut off."""
+    """A name is free, too, under which a creation was cut off."""
     keys = [info.key for info in store.list(branch_root(name))]
     if not keys:
         return
@@ -160,7 +147,7 @@ def _copied(store: Store, key: str, data: bytes, name: str, around: Surroundings
 
 
 def _bytes_of(timeline: Timeline, snapshot: Snapshot) -> bytes:
-    """The snapshot's own file; of one that is left as a tag only, the same without the tag's fields."""
+    """The bytes of the snapshot's own file. If only a tag is left of it, the same without the tag's fields."""
     key = timeline.paths.snapshot(snapshot.id)
     try:
         data = timeline.store.get(key)
@@ -172,9 +159,7 @@ def _bytes_of(timeline: Timeline, snapshot: Snapshot) -> bytes:
 
 
 def _check_source(source: Source, name: str, kept: str) -> None:
-    """Check that no expiry can have missed the new root: its announcement would be there by now (decision 10). If the source is
-    expiring, the branch is taken away again.
-    """
+    """An expiry that has missed the new root has announced itself by now (decision 10): then the branch is taken away again."""
     timeline, snapshot = source.timeline, source.snapshot
     assert snapshot is not None
     key = timeline.paths.snapshot(snapshot.id) if source.tag is None else timeline.paths.tag(source.tag)

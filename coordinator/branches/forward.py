@@ -28,13 +28,7 @@ from .hold import hold_shared
 
 
 def apply_fast_forward(main: Timeline, plan: FastForward, around: Surroundings = MACHINE) -> FastForward:
-    """Carry out a plan. If a run is cut off, plan and run it again.
-
-    Raises:
-        CommitConflict: another commit to main came first. If part of the branch's snapshots landed before it, the error says so.
-        StoreUnavailable: the store failed, and no snapshot came into main: run it again.
-        OutcomeUnknown: it failed midway: run it again.
-    """
+    """Carry out a plan. If a run is cut off, plan and run it again. Raises as `Table.fast_forward`."""
     store = main.store
     branch = Timeline(store, TablePaths(plan.branch, main.paths.data_directory), around.executor)
     if plan.snapshot_ids or plan.schema_ids or plan.tags:
@@ -102,14 +96,13 @@ def _hold(branch: Timeline, plan: FastForward) -> dict[int, bytes]:
 
 
 def _release(branch: Timeline, plan: FastForward) -> None:
-    """Also those of an earlier run; where the store fails, the next run does it."""
+    """Deletes the tags of an earlier run, too. Where the store fails, the next run does it."""
     names = {*plan.held, *(f"{HOLD}{number}" for number in plan.snapshot_ids)}
     with contextlib.suppress(LakelatchError):
         branch.store.delete_many(map(branch.paths.tag, sorted(names)))
 
 
 def _publish_all(main: Timeline, plan: FastForward, held: dict[int, bytes], around: Surroundings) -> Snapshot:
-    """Upwards. Returns main's newest one."""
     before = plan.begin
     for snapshot_id in plan.snapshot_ids:
         try:
@@ -155,7 +148,7 @@ def _unsure(message: str, snapshot: Snapshot) -> OutcomeUnknown[Any]:
 
 
 def _hint(main: Timeline, snapshot_id: int) -> None:
-    """Best effort (H7)."""
+    """LATEST is written best effort (H7)."""
     try:
         if (main.hint("LATEST") or 0) < snapshot_id:
             main.store.put(main.paths.hint("LATEST"), str(snapshot_id).encode())

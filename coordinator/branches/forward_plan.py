@@ -68,12 +68,7 @@ class FastForward(ShownAsText):
 
 
 def plan_fast_forward(main: Timeline, name: str, around: Surroundings = MACHINE) -> FastForward:
-    """Plan a fast-forward. Changes nothing.
-
-    Raises:
-        InvalidArgument: there is no such branch, or it has no snapshot, or not all of those that main lacks.
-        CommitConflict: the main branch has commits, schemas or tags that the branch does not have.
-    """
+    """Plan a fast-forward. Changes nothing. Raises as `Table.fast_forward`."""
     if main.paths.branch != DEFAULT_BRANCH or name == DEFAULT_BRANCH:
         raise InvalidArgument(
             "only main can be fast-forwarded, to another branch", next_step="open the table without branch="
@@ -94,7 +89,7 @@ def plan_fast_forward(main: Timeline, name: str, around: Surroundings = MACHINE)
 
 
 def _new_ids(main: Timeline, branch: Timeline, name: str, newest: Snapshot | None, end: Snapshot) -> tuple[int, ...]:
-    """Those above main's newest, if they were built on it; some may have expired."""
+    """The ids above main's newest, if they were built on it. Some may have expired."""
     if newest is None:
         return tuple(range(1, end.id + 1))
     above = tuple(range(newest.id + 1, end.id + 1))
@@ -180,7 +175,7 @@ def _moved(main: Timeline, branch: Timeline, name: str, newest: Snapshot, claim:
 
 
 def _new_schemas(main: Timeline, branch: Timeline, name: str) -> tuple[int, ...]:
-    """Those that both have must be the same."""
+    """The schemas that both have must be the same."""
     have, want = main.both(main.schema_ids, branch.schema_ids)
     both = sorted(set(have) & set(want))
 
@@ -198,7 +193,7 @@ def _new_schemas(main: Timeline, branch: Timeline, name: str) -> tuple[int, ...]
 
 
 def _new_tags(main: Timeline, branch: Timeline, name: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """What main lacks, and what an earlier run has left in the branch; those that both have must be the same."""
+    """The tags that main lacks, and those that an earlier run has left in the branch. What both have must be the same."""
     have, want = main.both(main.tag_files, branch.tag_files)
     both = sorted(have.keys() & want.keys())
     held = main.parallel(lambda tag: (main.tag(tag), branch.tag(tag)), both)

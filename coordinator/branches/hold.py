@@ -2,8 +2,8 @@
 
 Owns: `branch_tag`, `maker_of`, `hold_shared`, `inherited`, `release_shared`. Must not know: how a branch is made or deleted.
 Source: decision 106.
-Invariant: when Apache Paimon expires snapshots, of main or of a branch, it asks the tags of main alone. A snapshot that main and
-a branch have is tagged in both.
+Invariant: when Apache Paimon expires snapshots, of main or of a branch, it asks the tags of main alone. A snapshot of both is
+tagged in both.
 """
 
 from __future__ import annotations
@@ -44,9 +44,7 @@ def maker_of(claim: Claim | None, name: str) -> str:
 
 
 def hold_shared(source: Timeline, branch: Timeline) -> None:
-    """Tag all snapshots that a branch shares with another one; calling it again does no harm. Raises StoreUnavailable if it is
-    not known whether the tags are there.
-    """
+    """Tag all snapshots that both have; calling it again does no harm. Raises StoreUnavailable if that may not have worked."""
     name = branch.paths.branch
     maker = maker_of(claim_of(branch.store, name), name)
     ids = sorted({*source.snapshot_ids()} & {*branch.snapshot_ids()})
@@ -73,7 +71,7 @@ def inherited(store: Store, parent: str, maker: str) -> dict[str, bytes]:
 
 
 def release_shared(store: Store, name: str, claim: Claim | None) -> None:
-    """Unless the branch goes on under another name."""
+    """Deletes the tags, unless the branch goes on under another name."""
     maker = maker_of(claim, name)
     for info in store.list(f"{BRANCH_DIR}/"):
         other = info.key.removeprefix(f"{BRANCH_DIR}/branch-").partition("/")[0]
@@ -92,7 +90,6 @@ def _may_be_of(store: Store, name: str, maker: str) -> bool:
 
 
 def _tags_of(store: Store, maker: str) -> list[str]:
-    """In main and in all branches."""
     named = re.compile(rf"(?:{BRANCH_DIR}/branch-[^/]+/)?tag/tag-branch-\d+-{maker[:_UNIQUE]}")
     return [
         info.key for folder in ("tag/", f"{BRANCH_DIR}/") for info in store.list(folder) if named.fullmatch(info.key)

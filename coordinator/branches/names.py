@@ -53,8 +53,7 @@ class Branch(ShownAsText):
 
 
 def check_branch_name(name: str) -> str:
-    """A name that a new branch may have. Raises InvalidArgument if it is blank, `main`, a number, too long, or no file name, or
-    has invisible characters.
+    """A name that a new branch may have. Raises InvalidArgument for `main`, numbers, and what cannot be a file's name.
 
     >>> check_branch_name("staging")
     'staging'
@@ -72,7 +71,7 @@ def branch_root(name: str) -> str:
 
 
 def list_branches(timeline: Timeline) -> dict[str, Branch]:
-    """Except `main`, by name, from one listing. A branch that is still being made is left out."""
+    """All but `main`, by name, from one listing. A branch that is still being made is left out."""
     return branches_among(timeline.store.list(f"{BRANCH_DIR}/"))
 
 

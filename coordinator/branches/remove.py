@@ -62,9 +62,7 @@ class BranchDeletion(ShownAsText):
 
 
 def plan_deletion(timeline: Timeline, schema: TableSchema, name: str) -> BranchDeletion:
-    """Plan the deletion of a branch; `schema` is the newest of main. Changes nothing. Raises InvalidArgument if there is no such
-    branch, or the table reads partitions from it.
-    """
+    """Plan the deletion of a branch; `schema` is the newest of main. Changes nothing. Raises as `Table.delete_branch`."""
     if name == DEFAULT_BRANCH:
         raise InvalidArgument("branch 'main' is the table itself, and cannot be deleted")
     _refuse_named(schema, name, "deleted")
@@ -124,11 +122,7 @@ def rename_branch(
     timeline: Timeline, schema: TableSchema, name: str, new_name: str, around: Surroundings = MACHINE
 ) -> None:
     """Give a branch another name: its metadata is copied, then the old name goes. Data files do not move. A call that was cut
-    off is finished by another one with the same arguments. `schema` is the newest of main.
-
-    Raises:
-        InvalidArgument: there is no such branch, the new name cannot be a branch's, or the table reads partitions from it.
-        TableExists: the new name is taken.
+    off is finished by another one. `schema` is the newest of main. Raises as `Table.rename_branch`.
     """
     check_branch_name(new_name)
     if safe_argument(name, "branch") == DEFAULT_BRANCH:
@@ -161,7 +155,7 @@ def rename_branch(
 
 
 def _copy(store: Store, old: TablePaths, new: TablePaths, around: Surroundings, *, schemas: bool) -> None:
-    """Those that the new name lacks; schema 0 last."""
+    """Copies the files that the new name lacks; schema 0 last."""
     keys = [info.key for info in store.list(old.root) if info.key != claim_key(old.branch)]
     chosen = sorted((key for key in keys if key.startswith(old.schema_dir) == schemas), reverse=schemas)
     there = {info.key for info in store.list(new.root)}
@@ -200,7 +194,6 @@ def _refuse_named(schema: TableSchema, name: str, doing: str) -> None:
 
 
 def no_branch(store: Store, name: str) -> InvalidArgument:
-    """Names those that there are."""
     names = sorted(branches_among(store.list("branch/")))
     there = f"branches are: {', '.join(names[:20])}" if names else "the table has no branches"
     return InvalidArgument(f"{store.url} has no branch {name!r}", next_step=there)

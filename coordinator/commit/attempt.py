@@ -1,9 +1,8 @@
 """Encodes one attempt of a commit as bytes: delta manifests, lists, index manifest and snapshot. Pure.
 
-Owns: the contents of each file of an attempt, given its base. Must not know: stores, the machine, retries. Source: format/commit
-§2.
-Invariants: all that depends on the base is computed again for each attempt. The total record count is the base's plus the delta.
-Recorded file sizes are exact.
+Owns: the contents of each file of an attempt. Must not know: stores, the machine, retries. Source: format/commit §2.
+Invariants: what depends on the base is computed again for each attempt. The record count is the base's plus the delta. File
+sizes are exact.
 """
 
 from __future__ import annotations
@@ -67,9 +66,7 @@ class FileNames:
 
 
 def check_manifest_format(schema: TableSchema) -> None:
-    """Raise Unsupported for manifests of an unknown format. Readers rely on the option instead of looking at the bytes, so a
-    single manifest in another format would make the table unreadable.
-    """
+    """Raise Unsupported for an unknown format. Readers go by the option, and could not read a single manifest in another one."""
     manifest_format = schema.options.get(opt.MANIFEST_FORMAT)
     if manifest_format not in FORMATS:
         raise Unsupported(
@@ -93,7 +90,7 @@ class MetadataWriter:
         return self.schema.options
 
     def manifests(self, entries: Sequence[ManifestEntry]) -> list[tuple[ManifestFile, MetadataFile]]:
-        """Split at `manifest.target-file-size`."""
+        """Manifests are split at `manifest.target-file-size`."""
         if not entries:
             return []
         data = self._manifest_bytes(entries)
@@ -137,10 +134,9 @@ class Delta:
     """The delta manifests of a commit and their list, reused by later attempts as long as the entries stay the same.
 
     Attributes:
-        lines: the manifests as the list names them; the list has no name before it is to be written.
-        files: the commit's own manifests, whose lines come first.
+        lines: the manifests as the list names them, the commit's own (`files`) first; the list has no name before it is to be
+            written.
         changelog: the manifests of changelog files and their list, if there are any.
-        riders: the intents whose manifests are listed as well.
     """
 
     entries: tuple[ManifestEntry, ...]
@@ -203,11 +199,8 @@ def build_snapshot(
     named_as: str = "",
     replaced: Sequence[tuple[Snapshot, Snapshot]] = (),
 ) -> Snapshot:
-    """Build the snapshot of an attempt, with everything that it inherits from the base (format/commit §2).
-
-    Args:
-        named_as: the id of the commit, if the snapshot has to list everybody whom it carries.
-        replaced: snapshots that were known, each with the one that has taken its name since.
+    """Build the snapshot of an attempt, with everything that it inherits from the base (format/commit §2). `named_as` is the id
+    of the commit, if the snapshot has to list everybody whom it carries.
     """
     delta_list, changelog = delta.list, delta.changelog
     own_rows = sum(e.file.row_count if e.kind == ADD else -e.file.row_count for e in entries)
@@ -256,7 +249,7 @@ def _carries(request: CommitRequest, commit: str, rows: int, riders: Sequence[In
 def _our_properties(
     request: CommitRequest, base: Snapshot | None, memory: Memory, lost: Sequence[Snapshot], schema_id: int
 ) -> dict[str, str]:
-    """So that the table can be checked and explained from its own files."""
+    """They let the table be checked and explained from its own files."""
     properties = {BASE_PROPERTY: f"{base.id}:{base.identity}" if base else "0:"}
     if lost:
         shown = [{"id": s.id, "to": s.identity, "by": s.commit_user} for s in lost[-_SHOWN_ATTEMPTS:]]

@@ -1,8 +1,7 @@
 """The largest sequence numbers of the snapshot that a job begins on.
 
 Owns: `BaseNumbers`. Must not know: what the new numbers are, rows. Source: format/primary-keys §3; H14; decision 39.
-Invariants: the look begins when the job begins or later, never before. The job's commit builds on what it finds, so that nothing
-is read twice.
+Invariants: the look never begins before the job. The job's commit builds on what it finds, so that nothing is read twice.
 """
 
 from __future__ import annotations
@@ -25,9 +24,7 @@ from .knowledge import Knowledge
 
 
 class BaseNumbers:
-    """Looks for the newest snapshot while the job prepares its rows, and reads the numbers of buckets when they are needed. Its
-    methods raise LakelatchError where a manifest cannot be read.
-    """
+    """Looks for the newest snapshot while the job prepares its rows. Methods raise LakelatchError for an unreadable manifest."""
 
     def __init__(
         self, timeline: Timeline, knows: Knowledge, schema: TableSchema, around: Surroundings, pool: Executor

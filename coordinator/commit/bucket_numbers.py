@@ -6,8 +6,7 @@ know: stores, how files are written. Source: format/binary-row §5; format/data-
 Numbers are assigned at commit time, on the base of each attempt. Within a bucket they are unique and grow from snapshot to
 snapshot, even with many writers. (Apache Paimon's concurrent writers may assign the same numbers, which for append tables only
 changes the order in which a bucket is read.) New numbers start above every number that the bucket's manifests mention, including
-those of deleted files. The cost is one read per manifest that may hold a partition being written; a committer never reads back
-its own manifests.
+those of deleted files. Each manifest that may hold a written partition is read once, and the committer's own ones never.
 """
 
 from __future__ import annotations
@@ -86,9 +85,7 @@ class BucketMemory:
         fields: Sequence[Field],
         read: Callable[[Sequence[ManifestFile]], Iterable[Iterable[ManifestEntry]]],
     ) -> Buckets:
-        """The combined summary of the manifests that may hold some partitions; of other manifests than these the summaries are
-        dropped. `fields` are the partition columns, `read` reads the entries of each given manifest.
-        """
+        """The combined summary of the manifests that may hold some partitions; summaries of other manifests are dropped."""
         names = {m.file_name: m for m in manifests}
         known = {name: found for name, found in self._known.items() if name in names}
         wanted = [m for m in names.values() if may_hold(m, partitions, fields)]

@@ -31,11 +31,8 @@ Vector = tuple[IndexEntry, DeletionVectorRange]
 
 @dataclass
 class ChangesSince:
-    """Reads the changes of other writers for one commit.
-
-    Args:
-        concerns: selects the partitions for which deleted rows matter.
-        manifests: the entries of manifests that were read for something else, by name.
+    """Reads the changes of other writers for one commit. `concerns` selects the partitions for which deleted rows matter;
+    `manifests` holds entries that were read for something else.
     """
 
     timeline: Timeline

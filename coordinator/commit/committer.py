@@ -83,9 +83,7 @@ class Committer:
 
     Args:
         store: bound to the table's root.
-        schema: the schema that the files of future commits are written with.
-        journal: receives the events; in memory by default.
-        around: clock, randomness and threads.
+        schema: the one that the files of future commits are written with.
         first_schema: the bytes of schema 0 when the table was opened (see `Schemas`).
     """
 
@@ -150,9 +148,7 @@ class Committer:
         return answer
 
     def _look_for_others(self, attempt_s: float, rides: bool) -> None:
-        """A writer that commits again and again and always wins would not find out that others wait, or ask to be carried,
-        because its commits take fewer requests in sequence than theirs.
-        """
+        """A writer that always wins would not find out that others wait: its commits take fewer requests in sequence."""
         base, timeline = self._knows.newest.get(), self._timeline(self.store)
         if base is not None and base.snapshot is not None:
             asking = shelf.asking(timeline, base.snapshot, self._around.wall_ms) if rides else waiting(timeline)
@@ -286,9 +282,8 @@ class Committer:
         """The receipt of an identity that landed before, or None. Reads the store.
 
         Args:
-            commits_next: the commit of this identity follows at once, and builds on the snapshot that was found here. It looks
-                the identity up through that very base again.
-            in_order, query: as of a `CommitRequest`.
+            commits_next: a commit of this identity follows at once on the snapshot that was found here, and looks the identity
+                up again.
 
         Raises:
             InvalidArgument: a larger identifier has landed, though the identifiers come in order; or they are another query's.
@@ -326,9 +321,7 @@ class Committer:
         return Base(look.snapshot, (), schema_id, now_ms, look.unhinted, unread=look.snapshot is not None)
 
     def hash_indexes(self) -> HashIndexes:
-        """The indexes of the table's dynamic buckets, by which new keys get their buckets. An older snapshot's will do: the
-        commit compares its keys with the index that it lands on.
-        """
+        """An older snapshot's will do: the commit compares its keys with the index that it lands on."""
         return HashIndexes(self._timeline(self.store), FileKeys(self.schema), self._knows.hashes)
 
     def base_numbers(self) -> BaseNumbers:
@@ -516,7 +509,7 @@ class Committer:
 
 
 def _rows_of(snapshot: Snapshot, user: str, identifier: int) -> int | None:
-    """None where the snapshot does not say."""
+    """None where the snapshot does not say it."""
     try:
         listed = carried_by(snapshot)
     except TableCorrupt:  # that the commit has landed is true all the same

@@ -48,9 +48,7 @@ class Followed:
 
 
 def replaced_files(target: Target, entries: Iterable[ManifestEntry]) -> Files:
-    """The files that an overwrite replaces, as of the snapshot that it read. A DELETE without its ADD does not stop it: an
-    overwrite, or a rollback, is the way out of such a state.
-    """
+    """A DELETE without its ADD does not stop an overwrite: it, or a rollback, is the way out of such a state."""
     return {key: e for key, e in fold(entries).items() if e.kind == ADD and target(e.partition)}
 
 
@@ -80,9 +78,7 @@ def _apply(group: Group, files: Followed) -> None:
 
 
 def overwritten_meanwhile(request: CommitRequest, change: Landed, group: Group, replaced: Files) -> Conflict | None:
-    """Files of the same partitions were deleted, and not by a compaction: the first committer wins. An overwrite of an empty
-    partition looks like an append; only the kind of its snapshot tells them apart.
-    """
+    """The first committer wins. An overwrite of an empty partition looks like an append; only its snapshot's kind differs."""
     if group.is_compaction or not (group.deleted or (change.kind == "OVERWRITE" and group.added)):
         return None
     return _conflict("overwritten_meanwhile", change, (*group.deleted, *group.added), "changed the same partitions")
@@ -169,9 +165,8 @@ def deletes_unknown_file(request: CommitRequest, alive: Iterable[ManifestEntry])
 
 
 def inputs_marked(request: CommitRequest, index: Iterable[IndexEntry]) -> Conflict | None:
-    """A file that this commit deletes still has a deletion vector: another writer marked rows since this commit read them (H12).
-    A file that only changes its level keeps its vector. `index`: what is live after this commit, without the vectors that it
-    knew.
+    """A file that this commit deletes has a deletion vector in `index`, which lacks those that it knew: another writer marked
+    rows since this commit read them (H12). A file that only changes its level keeps its vector.
     """
     inputs = {owner_of(e) for e in request.entries} - {owner_of(e) for e in request.entries if e.kind == ADD}
     names = [owner[2] for owner in vector_places(index) if owner in inputs]
@@ -179,9 +174,8 @@ def inputs_marked(request: CommitRequest, index: Iterable[IndexEntry]) -> Confli
 
 
 def rows_changed(request: CommitRequest, changes: Sequence[Landed]) -> Conflict | None:
-    """Data evolution: another writer deleted rows of which this commit updates columns, or updated any of their columns. As in
-    Apache Paimon, two updates of the same rows conflict even if they are of different columns. A compaction is no conflict if it
-    leaves one file with the same rows.
+    """Data evolution: another writer deleted rows of which this commit updates columns, or updated any of their columns, as in
+    Apache Paimon. A compaction is no conflict if it leaves one file with the same rows.
     """
     ours = [e.file for e in request.entries if e.kind == ADD]
     rows, same = RowRanges(ours), {(f.first_row_id, f.row_count) for f in ours}

@@ -1,6 +1,6 @@
 """Runs a commit: carries out the machine's effects and feeds the results back as events, until there is an answer.
 
-Owns: the loop, the threads and the order of the journal. Must not know: what an effect means (`run`), which one comes next (the
+Owns: the loop, the threads and the order of the journal. Must not know: what an effect means (`run`), which comes next (the
 machine). Source: architecture §3.
 Invariants: events are recorded before their effects begin. Uploads of effects that arrive together run together. Everything
 after `Conclude` happens after the caller has its answer, and cannot change the outcome (H17).
@@ -61,7 +61,6 @@ class Driver:
 
     @property
     def asked(self) -> ev.CommitRequested:
-        """The first event of the commit."""
         request = self.run.request
         return ev.CommitRequested(
             request.commit_user,
@@ -170,7 +169,7 @@ class Driver:
                 assert_never(effect)
 
     def _settle(self, effect: do.Publish | do.ReadBack | do.VerifyLineage | do.VerifyRide) -> Event:
-        """Find out whether a snapshot landed: tried once in any case, and again only while time is left."""
+        """Finds out whether a snapshot landed: tried once in any case, and again only while time is left."""
         run, spent = self.run, self.budget.spent
         if isinstance(effect, do.Publish) and effect.send == 1:
             self.budget.sending()
@@ -190,9 +189,7 @@ class Driver:
                     assert_never(effect)
 
     def _upload(self, effects: list[Upload], events: deque[Event]) -> None:
-        """The first failure ends the attempt, after waiting for the other uploads. A commit that depends on the newest schema
-        looks for it at the same time.
-        """
+        """The first failure ends the attempt, after waiting for the others. The newest schema is looked for beside, if due."""
         pieces = SideBySide()
         for effect in effects:
             files, answer = self.run.uploads(effect)

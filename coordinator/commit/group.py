@@ -1,7 +1,7 @@
 """One commit's part in group commit: may it ride, who rides with it, and what became of its intent (decision 71).
 
-Owns: `Group`, `Met`, `may_ride`, `has_riders`. Must not know: the order of steps (the machine), how files are written, how
-intents are kept. Hazards: H2, H5, H9.
+Owns: `Group`, `Met`, `may_ride`, `has_riders`. Must not know: the order of steps, how files are written, how intents are kept.
+Hazards: H2, H5, H9.
 Invariants: only an append that depends on nothing in its base rides or carries. A leader's riders are chosen on the very base
 that it publishes on. Nothing of a rider is deleted by its leader.
 """
@@ -48,9 +48,8 @@ def has_riders(schema: TableSchema) -> bool:
 
 
 def may_ride(request: CommitRequest, schema: TableSchema) -> bool:
-    """Whether a commit may ride with others and carry them: an append of files that are the same on every base. Sequence numbers
-    of buckets, row ids, keys, and what a snapshot says of its own commit (properties, a watermark, statistics) depend on the
-    base or belong to one commit.
+    """Whether it may ride with others and carry them: an append of files that are the same on every base. Sequence numbers, row
+    ids, keys, and what a snapshot says of its own commit (properties, a watermark, statistics) are not.
     """
     said = request.remarks
     option = schema.options.get(opt.COMMIT_GROUP)
@@ -83,12 +82,9 @@ class Group:
     Attributes:
         commit: its id, which the names of its files contain.
         table: identity and place of the table, as in the intents that it registers and carries.
-        allowed: it may ride and carry.
         crowded: other writers are committing, so the known base is probably outdated, and it is worth looking for riders.
         intent: its intent that may still be carried; None if there is none.
-        riders: the intents that the current attempt carries.
         met: what won the last race against it, or came while it waited.
-        aboard: the snapshot that carries it.
         asked_s: how long the store took to register its intent, in seconds, 0 if that was not measured; None: it never asked.
     """
 
@@ -164,9 +160,7 @@ class Group:
     def choose(
         self, effect: do.ChooseRiders, base: Snapshot, timeline: Timeline, prepare: Callable[[], object] = lambda: None
     ) -> Event:
-        """Look at the intents of others: does this commit lead, and whom does it carry? `prepare` is what a leader needs
-        besides; it runs while the intents are read.
-        """
+        """Does this commit lead, and whom does it carry? `prepare` is what a leader needs besides; it runs meanwhile."""
         request, of_schema = self.request, (self.schema.id, self.schema.bucket)
         leader = Leader(base, self.commit, request.commit_user, *of_schema, self.table, request.identifier)
         files = shelf.waiting(timeline, leader, self.around.wall_ms)
@@ -217,9 +211,7 @@ class Group:
 
     @property
     def leader(self) -> str | None:
-        """The commit user of the snapshot that carries the commit; None if it does not ride. A process that has taken the commit
-        over publishes it as its own snapshot.
-        """
+        """None if the commit does not ride. A process that has taken it over publishes it as its own snapshot."""
         if self.aboard is None or carried_by(self.aboard)[0].commit == self.commit:
             return None
         return self.aboard.commit_user

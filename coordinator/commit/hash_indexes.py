@@ -1,8 +1,7 @@
 """The index files of dynamic buckets: read for the assignment of keys, and joined with a commit's own on each base.
 
-Owns: `HashIndexes` (the index of one snapshot), `HashMemory` (index files kept between commits), `HashJoin` (what a commit's
-hashes become on a base). Must not know: how a key gets its bucket, rows, the machine. Source: format/binary-row §5;
-format/manifests §7; H12.
+Owns: `HashIndexes`, `HashMemory` (kept between commits), `HashJoin`. Must not know: how a key gets its bucket, rows, the
+machine. Source: format/binary-row §5; format/manifests §7; H12.
 Invariants: after a commit each hash is in the index of one bucket of its partition: where another writer put a key of this
 commit into another bucket, the commit does not land. The hashes of another writer are never lost: they are joined with this
 commit's. An index file that is replaced is named by a DELETE.
@@ -34,9 +33,7 @@ Index = dict[int, IndexEntry]
 
 
 class HashMemory:
-    """Hashes of index files and entries of index manifests, by name: neither file ever changes. Thread-safe: the mappings are
-    replaced, never changed.
-    """
+    """By name, as neither kind of file ever changes. Thread-safe: the mappings are replaced, never changed."""
 
     def __init__(self) -> None:
         self._files: Mapping[str, Array] = {}
@@ -72,7 +69,6 @@ class HashIndexes:
         return dict(zip(index, found, strict=True)), names_of(index)
 
     def entries(self, snapshot: Snapshot | None) -> Sequence[IndexEntry]:
-        """The live index files of a snapshot, of every type."""
         if snapshot is None or snapshot.index_manifest is None:
             return ()
         known = self.memory.entries(snapshot.index_manifest)
@@ -115,11 +111,8 @@ class Joined:
 
 @dataclass
 class HashJoin:
-    """Joins the hashes of one commit with those of each base that it is tried on.
-
-    Attributes:
-        hashes: of the keys that the commit writes, by partition and bucket.
-        moved: keys that another writer put into another bucket, as of the last base.
+    """Joins the hashes of the keys that a commit writes with those of each base. `moved`: keys that another writer put into
+    another bucket, as of the last base.
     """
 
     hashes: Sequence[tuple[PartitionBucket, BucketHashes]]

@@ -25,13 +25,10 @@ def with_vectors_of(
     store: Store, keys: FileKeys, index: Iterable[IndexEntry], stays: Callable[[Owner], bool], name: Callable[[], str]
 ) -> tuple[tuple[IndexEntry, ...], tuple[PendingUpload, ...]]:
     """Split index files when only some of the data files stay (`stays`). A file whose vectors are all removed is not read.
+    Raises TableCorrupt if one is damaged, Unsupported if one that has to be split lies outside the table.
 
     Returns:
         Index entries, DELETEs before ADDs, and the new index files.
-
-    Raises:
-        TableCorrupt: an index file is missing or truncated.
-        Unsupported: an index file that has to be split lies outside the table.
     """
     deleted: list[IndexEntry] = []
     added: list[IndexEntry] = []

@@ -9,8 +9,8 @@ order in which they began, and one that lands later may be the older one. That i
 numbers, and as long as nothing was merged, between the two, that ought to have been merged with the older rows as well.
 
 A commit that has read rows of the table, or taken some away, is ordered by where it landed: after all that it has seen and
-before all that it has not. So a job that lands later is newer than that commit and all before it, and an overwrite is older than
-what was added while it ran, and stays.
+before all that it has not. So a job that lands later is newer than all that, and an overwrite is older than what was added while
+it ran.
 """
 
 from __future__ import annotations
@@ -79,14 +79,14 @@ class Numbers:
 
     @staticmethod
     def brought(change: Landed) -> Numbers:
-        """Of all rows that a commit added: also of files that a compaction once wrote, and a rollback brings back."""
+        """The numbers of all rows that a commit added: also in files that a compaction once wrote, and a rollback brings back."""
         groups = [g for g in change.groups(lambda partition: True) if not g.is_compaction]
         moved = {owner_of(e) for g in groups for e in g.deleted}
         return Numbers.in_files(e for g in groups for e in g.added if owner_of(e) not in moved)
 
     @staticmethod
     def in_files(entries: Iterable[ManifestEntry]) -> Numbers:
-        """Of all rows in some files; rows without a bucket get theirs later."""
+        """The numbers of all rows in some files; rows without a bucket get theirs later."""
         spans: dict[PartitionBucket, tuple[int, int]] = {}
         for entry in (e for e in entries if e.bucket >= 0):
             place, file = (entry.partition, entry.bucket), entry.file
@@ -107,7 +107,7 @@ class Numbers:
         return [place for place, (low, _) in self.spans.items() if place in largest and low <= largest[place]]
 
     def above(self, number: int) -> Numbers:
-        """What they become above a number; all buckets begin with the same one."""
+        """What the numbers become above another one; all buckets begin with the same."""
         return Numbers({place: (number + 1, number + 1 + high - low) for place, (low, high) in self.spans.items()})
 
 
@@ -115,8 +115,7 @@ def numbers_meet(
     ours: Numbers, changes: Sequence[Landed], largest: Mapping[PartitionBucket, int], order: KeyOrder
 ) -> Conflict | None:
     """Whether new rows must be numbered again, above all others: their numbers meet those of other writers, or were given too
-    early. The numbers of a whole commit are compared, so that the order of two commits is the same in all buckets that both
-    wrote to.
+    early. Whole commits are compared, so that two have the same order in all buckets.
 
     Args:
         changes: those of other writers since this commit read the table.
@@ -199,8 +198,7 @@ def before_what_stays(
 
 def restored_over_what_stays(state: Iterable[ManifestEntry], files: Followed, order: KeyOrder) -> Conflict | None:
     """Whether some row of a restored state would hide one that others added meanwhile, or come back though they deleted it.
-    Restored rows keep their numbers. Another job that began before one of them was written, and landed during the rollback, has
-    smaller ones.
+    Restored rows keep their numbers, and a job that began before them, and landed during the rollback, has smaller ones.
     """
     last = {place: high for place, (_, high) in Numbers.in_files(state).spans.items()}
     hidden = [e for e in files.newer.values() if e.file.min_sequence_number <= last.get((e.partition, e.bucket), -1)]

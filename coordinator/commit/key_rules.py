@@ -1,8 +1,7 @@
 """What one commit to a table with a primary key has to keep, on the base of each attempt.
 
 Owns: `KeyRules`: reads what the checks need, and has rows written again where their numbers meet those of others. Must not know:
-the machine, how rows are written, what is checked (`key_order`, `key_files`). Source: format/primary-keys §2, §3; H14; decisions
-47 and 82.
+how rows are written, what is checked (`key_order`, `key_files`). Source: format/primary-keys §2, §3; H14; decisions 47 and 82.
 Invariant: what is read lies between the snapshot that the request read and the base; nothing of it is read twice.
 """
 
@@ -44,7 +43,6 @@ class KeyRules:
     """The rules for one commit; without effect for tables without a primary key.
 
     Attributes:
-        request: the commit, with the files that it has by now.
         superseded: the keys of data files in whose place others were made.
         new_data: the files that were made on the last base.
         returning: the names of files whose level goes down.
@@ -65,7 +63,6 @@ class KeyRules:
         self.returning = Returning(FileKeys(self.schema))
 
     def numbered_partitions(self, entries: Entries) -> set[bytes]:
-        """The partitions whose sequence numbers must be known."""
         is_ordered = self.order.by_number or self.order.by_field or (self.order.by_snapshot and self._replaces)
         return {e.partition for e in new_rows(entries)} if is_ordered else set()
 
@@ -101,9 +98,7 @@ class KeyRules:
         return runs_overlap(entries, came, self.schema)
 
     def in_order(self, entries: Entries, base: Base, largest: Mapping[PartitionBucket, int]) -> Entries | Conflict:
-        """The entries with new rows in the order of their writers; where that is not clear, they are numbered again (H14).
-        `largest`: by bucket, of the base.
-        """
+        """New rows in the order of their writers; where that is not clear, they are numbered again (H14)."""
         ours = Numbers.of(entries)
         if self._replaces:
             return self._before_what_stays(ours, entries, base) if ours.spans else entries

@@ -34,7 +34,7 @@ class NewestBase:
         return base.id if base is not None else 0
 
     def learn(self, base: Base) -> None:
-        """Unless the known one was seen later."""
+        """Keeps the base, unless the known one was seen later."""
         with self._lock:
             if self._base is None or self._base.seen_ms <= base.seen_ms:
                 self._base = base
@@ -48,9 +48,6 @@ class Knowledge:
     """One committer's knowledge of its table.
 
     Attributes:
-        buckets: summaries of fixed buckets by manifest.
-        hashes: index files of dynamic buckets, by name.
-        crowd: the number of other writers that were recently met.
         hinted_s: when its last hint was written, in monotonic seconds.
         writer_id: this committer's name in the snapshots that it makes; a forked child process gets another.
     """

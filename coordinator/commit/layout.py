@@ -83,11 +83,7 @@ def follow_first_files(timeline: Timeline, snapshot: Snapshot, around: Surroundi
     may still arrive, from a writer that looked before the files existed, this takes the name of the next schema with one that
     changes nothing. Any change reported from then on has seen the files.
 
-    Args:
-        snapshot: that of the first files; the schema that it names has their layout.
-
-    Raises:
-        LakelatchError: the store does not answer, so it is not known whether a schema is needed.
+    Raises LakelatchError if the store does not answer, so that it is not known whether a schema is needed.
     """
     changing = _was_changing(timeline, snapshot)
     for _ in range(_RACES):
@@ -106,9 +102,7 @@ def follow_first_files(timeline: Timeline, snapshot: Snapshot, around: Surroundi
 
 
 def follow_landed(timeline: Timeline, ref: SnapshotRef, around: Surroundings, landed: Snapshot | None = None) -> None:
-    """What has to follow a snapshot before its landing is reported: `follow_first_files` where it may hold the first files, and
-    a tag where it brought files back.
-    """
+    """Before a landing is reported: `follow_first_files` for what may be first files, and a tag where files were brought back."""
     if landed is None or landed.identity != ref.identity:
         landed = timeline.find(ref.id)
     if landed is not None:

@@ -54,8 +54,7 @@ class Merges:
         """The merge for a base, with its files written: the earlier one if it still fits, otherwise a new one if it is due and
         `begin` says so (not while other writers win races against this commit, H15).
 
-        A merge is optional: its failure must not fail the commit (H17), and gives None. Files that it wrote until then are left
-        to orphan cleaning.
+        A merge is optional: its failure must not fail the commit (H17), and gives None. Orphan cleaning takes what it wrote.
         """
         try:
             found = self._again(base)

@@ -15,9 +15,7 @@ from ...core.metadata.hash_index import BucketHashes
 
 @dataclass(frozen=True, slots=True)
 class PendingUpload:
-    """A small file whose bytes travel with the commit and are uploaded together with the metadata, which saves a round trip.
-    `key` is relative to the table's root.
-    """
+    """A small file that is uploaded beside the metadata, which saves a round trip. `key` is relative to the table's root."""
 
     key: str
     data: bytes

@@ -29,7 +29,6 @@ class NewestSchema:
         self.saw(self._timeline.newest_schema_id(self._written_with))
 
     def saw(self, newest_id: int) -> None:
-        """Note a look that was made for another reason."""
         self._seen = newest_id
 
     @property

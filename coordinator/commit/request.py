@@ -27,9 +27,7 @@ Target: TypeAlias = Callable[[bytes], bool]
 
 @dataclass(frozen=True, slots=True)
 class Renumbered:
-    """New files in the place of others, with the same rows and larger sequence numbers: an ADD for each, and those files that
-    are not in the store yet.
-    """
+    """The same rows with larger sequence numbers: an ADD for each new file, and those files that are not in the store yet."""
 
     entries: tuple[ManifestEntry, ...]
     uploads: tuple[PendingUpload, ...] = ()
@@ -52,8 +50,7 @@ class KeyedRows:
         changelog: listed apart from the data files; an overwrite leaves it out.
         hashes: of the keys that it writes into dynamic buckets. The index files are made of them on each base.
         renumber: writes the new rows again where their numbers meet those of another commit. Without it, that is a conflict.
-        reads_keys: the rows were placed by the keys of the whole table, as of `read_snapshot`: keys that came since may be the
-            same.
+        reads_keys: the rows were placed by all keys of the table, as of `read_snapshot`: keys that came since may be the same.
     """
 
     changelog: tuple[ManifestEntry, ...] = ()
@@ -82,7 +79,6 @@ class Remarks:
 
     Attributes:
         watermark_ms: the time up to which events are complete, in milliseconds since 1970.
-        properties: of the caller.
         statistics: the name of a file of statistics; None keeps those of the base.
     """
 
@@ -221,9 +217,7 @@ class ColumnUpdate(CommitRequest):
 
 @dataclass(frozen=True)
 class RowChange(CommitRequest):
-    """Rows that were deleted, updated or added because of other rows of the table (`rows_read`; None if only the files that it
-    changes matter, as with isolation `snapshot`).
-    """
+    """A change of rows that depends on others, `rows_read`; None if only the files that it changes matter (`snapshot`)."""
 
     rows_read: RowsRead | None = None
 

@@ -40,9 +40,7 @@ def protected_by(name: str) -> tuple[int, str] | None:
 
 
 def hold_restored(timeline: Timeline, landed: Snapshot) -> None:
-    """Tag a snapshot that has landed, if it brought files back; calling it again does no harm. Raises StoreUnavailable if it is
-    not known whether the tag is there.
-    """
+    """Tag a snapshot that brought files back; calling it again does no harm. Raises StoreUnavailable if it may have no tag."""
     named = landed.own_properties.get(PROTECTING_TAG)
     if named is not None:
         hold(timeline, landed, named.rpartition("-")[2])

@@ -66,8 +66,7 @@ class RetryPolicy:
         """Milliseconds to wait after a lost attempt, None where the budget is spent.
 
         Exponential waits alone would make losers sleep for seconds while the table takes a commit every few milliseconds. So the
-        wait is also bounded by the turns that the other writers need, and a writer that has lost to all of them has already
-        waited for its turn.
+        turns that other writers need bound it, too, and a writer that has lost to all of them has had its wait.
 
         Args:
             attempt: the attempt that was lost, 1 for the first.
@@ -124,8 +123,7 @@ class Crowd:
 
         Args:
             began_s: when the commit began that ends now; call it before `observe`.
-            rides: others may ask it to carry them. If not, they wait longer before they say so, and it commits a few times
-                first.
+            rides: others may ask it to carry them. If not, they wait longer before they say so.
         """
         is_busy = not self.size and began_s - self.ended_at_s <= _BUSY_S
         self.in_a_row = self.in_a_row + 1 if is_busy else 0

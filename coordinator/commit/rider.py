@@ -34,7 +34,6 @@ class Rider:
 
     @property
     def request(self) -> CommitRequest:
-        """Nothing of it has to be uploaded."""
         return CommitRequest("APPEND", self.entries, self.asked.user, self.asked.identifier)
 
     @property

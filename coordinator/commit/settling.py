@@ -59,7 +59,6 @@ class Settled:
     """A request on one base.
 
     Attributes:
-        entries: the delta of the snapshot, with sequence numbers and row ids.
         new_data: data files that were made for it: rows that were numbered again.
         marks: the files that give entries an identity of their own.
         new_index_files: the index manifest if it is new, after the index files that were made for it.
@@ -107,9 +106,7 @@ class Settler:
         self.key_rules = KeyRules(request, self.schema, self.timeline, self._since)
 
     def settle(self, base: Base, ours_id: int) -> Settled | Conflict:
-        """Settle the request on a base. `ours_id` is the id that its snapshot will have. Raises LakelatchError where a file that
-        it needs cannot be read.
-        """
+        """Settle the request as snapshot `ours_id`. Raises LakelatchError where a file that it needs cannot be read."""
         restores, self.key_rules.new_data = self.request.restores, ()
         files = self._files(base)
         if isinstance(files, Conflict):
@@ -241,7 +238,6 @@ class Settler:
         return ordered
 
     def _folded(self, base: Base) -> Merge:
-        """Computed again for each attempt."""
         return merge_manifests(MergePlan("full", (base.manifests,)), self.timeline, self.writer)
 
     # --------------------------------------------------------------------------------------------------------- index

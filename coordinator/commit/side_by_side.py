@@ -17,7 +17,7 @@ from ...backends.threads import forked_lock
 from ...core.errors import LakelatchError
 
 UPLOAD_THREADS = 8
-"""Besides the piece that the caller does."""
+"""How many pieces are done at once, besides the one that the caller does."""
 
 
 @dataclass
@@ -45,9 +45,7 @@ class SideBySide:
             done()
 
     def run(self, pool: Executor) -> None:
-        """Threads begin now and not while pieces are added, which they would only hold up. Raises what a piece raised, unless it
-        is an error of lakelatch.
-        """
+        """Begin threads only now, as they would hold up adding. Raises what a piece raised, but for errors of lakelatch."""
         helpers = [pool.submit(self._work) for _ in range(min(len(self._waiting) - 1, UPLOAD_THREADS))]
         try:
             self._work()

@@ -30,16 +30,16 @@ class TimeBudget:
         return self.left_s() <= 0
 
     def sending(self) -> None:
-        """Before a snapshot is sent for the first time: from here on the caller's wait is bounded."""
+        """Called before the first send of a snapshot: from here on the caller's wait is bounded."""
         if not self._whole:
             self._until_s = self._around.monotonic_s() + ANSWER_WITHIN_S
 
     def preparing(self) -> AbstractContextManager[None]:
-        """For the steps before a send: all of the commit's time."""
+        """The steps before a send have all of the commit's time."""
         return answered_within(max(LEAST_LOOK_S, self.left_s())) if self._whole else nullcontext()
 
     def settling(self) -> AbstractContextManager[None]:
-        """For one step that finds out whether a send landed: half of the time left; later steps get the rest."""
+        """One step that finds out whether a send landed has half of the time left; later steps get the rest."""
         return answered_within(max(LEAST_LOOK_S, self.left_s() / 2))
 
     def left_s(self) -> float:

@@ -32,13 +32,10 @@ class Turns:
         return self.around.time_passes and self.crowd.may_queue
 
     def queues(self, lost: int) -> bool:
-        """Whether a commit that has lost so many races waits for its turn."""
         return (self.ticket.number is not None or lost >= QUEUES_AFTER) and self._may_queue
 
     def wait(self, turn_s: float, newest_id: int) -> int:
-        """Let those go first that came before, but leave some time to try. Looks again half of the way: turns may be shorter
-        than `turn_s`. Returns how long it waited, in milliseconds.
-        """
+        """Let those before go first. Looks again half of the way, as turns may be shorter. Returns the milliseconds waited."""
         if not self._may_queue:
             return 0
         began_s, before, pause_s = self.around.monotonic_s(), 0, 0.0

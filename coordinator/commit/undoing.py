@@ -1,7 +1,6 @@
 """Whether a commit can be undone on a base, or later commits build on it.
 
-Owns: `builds_on`. Must not know: how the reverse of a commit is found or committed. Source: format/manifests §7; H12, H13;
-decisions 62, 85.
+Owns: `builds_on`. Must not know: how its reverse is found or committed. Source: format/manifests §7; H12, H13; decisions 62, 85.
 Invariant: what counts is what later commits have left: a change that was itself undone is no conflict. Where files come back,
 later commits count by what they meant: whatever replaced files of a partition meant all that it had.
 """
@@ -71,8 +70,8 @@ class _Left:
 
 def _replaced_since(changes: Sequence[Landed], came_back: Mapping[bytes, str]) -> Conflict | None:
     """The newest commit that replaced partitions to which files come back (`came_back`, with their paths), unless it was itself
-    undone. Had the commit never been, it would have found those files. A compaction and an append ask for no rows, and an undo
-    only for those of its commit.
+    undone. Had the commit never been, it would have found those files. A compaction or an append asks for no rows, an undo for
+    its commit's.
     """
     undone = set[int]()
     for change in reversed(changes) if came_back else ():

@@ -1,8 +1,7 @@
 """What follows a commit, once its caller has the receipt: automatic tags, expiry, whatever a table's options ask for.
 
 Owns: `Upkeep`. Must not know: what the work is. Source: architecture §7; H23.
-Invariants: no work can fail or delay a commit. A committer does one work at a time; commits that land while it waits to begin
-are served by it.
+Invariants: no work can fail or delay a commit. A committer does one work at a time, also for commits that land before it begins.
 """
 
 from __future__ import annotations
@@ -20,8 +19,6 @@ LONGEST_S = 600.0
 
 
 class Upkeep:
-    """The work after the commits of one committer, in order."""
-
     def __init__(self, around: Surroundings) -> None:
         self.work: tuple[Callable[[], object], ...] = ()
         self._around = around

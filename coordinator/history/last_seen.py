@@ -25,8 +25,7 @@ class LastSeen:
     """The snapshot that the last look found, or that the hint named when the table was opened. Threads may share it.
 
     Attributes:
-        lasts: the snapshot was still the newest when it was last looked for: its lists are worth requesting before that is known
-            again.
+        lasts: it was still the newest when last looked for: its lists are worth requesting before that is known again.
         listed: the tag that the snapshot's file had in a listing, and the snapshot, if it was read after that listing.
         unread: the same, if it was read beside that listing, so that another may have taken its place in between.
     """

@@ -44,9 +44,7 @@ class Standing:
 @dataclass(frozen=True, slots=True)
 class Fork:
     """It is this writer's snapshot, but was not built on the history. `code` says whether it is fenced or on another table.
-
-    `survives`: it is part of the history all the same, because another snapshot has taken the place of its base. Every reader
-    sees it, and its rows.
+    `survives`: every reader sees it all the same, because another snapshot has taken the place of its base.
     """
 
     reason: str
@@ -230,9 +228,7 @@ def is_read(found: Landing) -> bool:
 
 
 def refuse_fork(timeline: Timeline, snapshot: Snapshot | None) -> None:
-    """Raise StoreUnavailable for a fork before its identities count: its name may have been freed since it was listed. The next
-    look finds the history.
-    """
+    """Raise StoreUnavailable for a fork before its identities count: its name may have been freed since it was listed."""
     found = check_lineage(timeline, _as_prepared(snapshot)) if snapshot is not None else None
     if isinstance(found, Fork) and not found.survives:
         raise StoreUnavailable(f"the snapshot that was just read is not part of the history: {found.reason}")

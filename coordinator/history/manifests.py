@@ -2,7 +2,7 @@
 
 Owns: `Manifests`. Must not know: which snapshot is the newest. Source: format/snapshot §3, format/manifests.
 Invariants: a missing file is reported by its name and by the file that names it. What is damaged is not kept in memory, as it
-may be restored under its name.
+may be restored.
 """
 
 from __future__ import annotations
@@ -39,9 +39,7 @@ MOST_DECODERS = 4
 
 
 class Manifests(Schemas):
-    """The manifests of one branch of one table. Thread-safe. `held` are metadata files that were read before; those that are
-    read are kept there too.
-    """
+    """The manifests of one branch of one table. Thread-safe. What is read is kept in `held`."""
 
     def __init__(
         self,

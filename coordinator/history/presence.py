@@ -1,6 +1,6 @@
 """Checks which of some files exist, with few requests: many are listed by folder, few are looked at one by one.
 
-Must not know: what the files are for.
+Owns: `sizes_of`. Must not know: what the files are for.
 """
 
 from __future__ import annotations

@@ -19,11 +19,8 @@ from .parallel import ParallelReads
 
 
 class Schemas(ParallelReads):
-    """The schemas of one branch of one table. Thread-safe; keeps those that it has read, which never change.
-
-    Args:
-        first_schema: the bytes of schema 0 when the table was opened, which distinguish this table from one made later at the
-            same location (H21). None accepts any table.
+    """The schemas of one branch of one table. Thread-safe; keeps those that it has read, which never change. `first_schema`: the
+    bytes of schema 0 at opening, which tell this table from a later one at its place (H21). None accepts any.
     """
 
     def __init__(
@@ -137,9 +134,7 @@ class Schemas(ParallelReads):
             raise TableNotFound(f"the table at {self.store.url} was dropped or renamed since it was opened")
 
     def take_back_schema(self, schema_id: int) -> None:
-        """Delete a schema file that was written again after the table had been dropped, and raise TableNotFound (H21); do
-        nothing to a table that stands.
-        """
+        """Delete a schema that was written after a drop, and raise TableNotFound (H21). Does nothing to a table that stands."""
         try:
             self.check_table()
             if {schema_id} != set(self.schema_ids()) or self._snapshot_ids():

@@ -65,7 +65,7 @@ class Timeline(Manifests):
         return self._ids_among(self._snapshot_tags())
 
     def checked_snapshot_ids(self) -> list[int]:
-        """For whom a gap is damage: what came while a listing went from page to page is looked for by its name."""
+        """For callers to whom a gap is damage: what came while a listing went from page to page is looked for by its name."""
         ids = self.snapshot_ids()
         runs = contiguous_runs(ids)
         gaps = (n for before, after in itertools.pairwise(runs) for n in range(before.stop, after.start))
@@ -85,7 +85,7 @@ class Timeline(Manifests):
         return True
 
     def changelog_ids(self) -> list[int]:
-        """Of expired snapshots whose changes are still there, ascending."""
+        """The ids of expired snapshots whose changes are still there, ascending."""
         return self.ids_in(self.paths.changelog_dir, "changelog")
 
     def changelog(self, snapshot_id: int) -> Snapshot:
@@ -135,8 +135,8 @@ class Timeline(Manifests):
         Args:
             seen: a snapshot that was part of the history. The following ids are requested in parallel with the listing, so that
                 a writer that is a little behind needs one round trip. A listing without it is stale, and continued from it.
-            just_read: `seen` was read a moment ago and is this table's. Otherwise it is read again, as the name, or the whole
-                table, may have been replaced.
+            just_read: `seen` was read a moment ago and is this table's. Otherwise it is read again, as it may have been
+                replaced.
             beyond: how many of the ids that follow `seen` are requested.
             listed: the tag that `seen` had in an earlier listing, before it was read. With the same tag it is not read again.
 
@@ -250,7 +250,6 @@ class Timeline(Manifests):
         return self._number_in(self.paths.hint(name))
 
     def changelog_hint(self, name: str) -> int | None:
-        """The same for the folder of changelogs that outlive their snapshots."""
         return self._number_in(f"{self.paths.changelog_dir}{name}")
 
     def _number_in(self, key: str) -> int | None:

@@ -35,7 +35,6 @@ _HASHED = "sha256:"
 
 
 def weight(users: Mapping[str, Trace]) -> int:
-    """How much room users take: one for each range of identifiers."""
     return sum(len(trace.ranges) for trace in users.values())
 
 
@@ -64,7 +63,7 @@ class Memory:
         return weight(self.users) + len(new) > REMEMBERED_USERS
 
     def with_commit(self, user: str, identifier: int, snapshot: SnapshotRef) -> Memory:
-        """After one more commit of a user, which becomes the most recent user."""
+        """The memory after one more commit of a user, which becomes the most recent user."""
         return self.with_name(name_of(user), identifier, snapshot)
 
     def with_name(
@@ -107,7 +106,7 @@ class Memory:
         return Memory(min(self.since, older.since), {**kept, **both}, self.page or older.page)
 
     def begun(self) -> Memory:
-        """After the snapshots below it have expired: of its users, what is smaller may have landed in those."""
+        """The memory after the snapshots below it have expired: what is smaller of its users may have landed in those."""
         return Memory(1, {name: trace.with_floor() for name, trace in self.users.items()}, self.page)
 
     def to_property(self) -> str:

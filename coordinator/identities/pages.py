@@ -7,8 +7,7 @@ and one leaf, and writes at most the page and the leaves that replace that leaf.
 
 A page holds the users that were moved out most recently, and names the leaves. Each leaf holds the users whose hash begins with
 its prefix, in bits; the prefixes together cover every hash exactly once. A page that has grown too long moves the users of one
-leaf into that leaf. A leaf that has grown too long is split into several with longer prefixes. So neither of them is ever
-rewritten as a whole.
+leaf into that leaf. A leaf that has grown too long is split into several with longer prefixes.
 """
 
 from __future__ import annotations
@@ -43,8 +42,6 @@ Users = Mapping[str, Trace]
 
 @dataclass(frozen=True)
 class Leaf:
-    """Users whose hash begins with a prefix."""
-
     prefix: str
     users: Users = field(default_factory=dict)
 
@@ -104,7 +101,7 @@ def spill(
 
 
 def _over(newer: Users, older: Users) -> dict[str, Trace]:
-    """Of a user that both have, both traces."""
+    """All users, and both traces of a user that both have."""
     return {**older, **{n: trace.over(older[n]) if n in older else trace for n, trace in newer.items()}}
 
 

@@ -33,9 +33,7 @@ _NOWHERE = SnapshotRef(0, "")
 
 
 class Known:
-    """A cache of memories, pages and leaves. Thread-safe and bounded. Snapshots are cached by identity, never by id alone (H18).
-    Files never change, so their names are enough.
-    """
+    """Thread-safe and bounded. Snapshots are cached by identity, never by id alone (H18); files never change."""
 
     def __init__(self) -> None:
         self._lock = forked_lock()
@@ -47,7 +45,7 @@ class Known:
             return self._memories.get(SnapshotRef(snapshot.id, snapshot.identity))
 
     def keep(self, ours: SnapshotRef, memory: Memory, made: Iterable[IdentityFile]) -> None:
-        """The memory that a new snapshot will carry if it lands, so that the next commit need not read it."""
+        """Keeps the memory that a new snapshot will carry if it lands, so that the next commit need not read it."""
         self.keep_memory(ours, memory)
         for file in made:
             self.keep_file(file)
@@ -86,7 +84,6 @@ class Recalled:
 
     Attributes:
         inspected_through: the id of the base; 0 where the table has no snapshot, or no user was looked up.
-        memory: to be carried on.
         trace: what is known of the user that was looked up; None where there was none, or the user is unknown.
         page, leaf: if they were read; both are set where the next memory needs them.
         name: the user that was looked up (see `name_of`).
@@ -146,7 +143,7 @@ class Recalled:
         return spill(memory, self.page or Page(), self.leaf, next_name)
 
     def after(self, commits: Iterable[tuple[str, int]], ours: SnapshotRef, query: str = "") -> Memory:
-        """After some more commits, by name (see `name_of`) and identifier; it may be too large for the property."""
+        """The memory after some more commits, by name (see `name_of`) and identifier; it may be too large for the property."""
         memory = self.memory
         for name, identifier in commits:
             is_new = name not in memory.users and name != self.name
@@ -174,8 +171,7 @@ def recall(
         user: None looks up nobody and reads at most `WALK` snapshots.
         identifier: the identifier that is asked for; the user's last one if None.
 
-    Raises:
-        TableCorrupt: a snapshot, a page or a leaf is damaged or missing.
+    Raises TableCorrupt if a snapshot, a page or a leaf is damaged or missing.
     """
     known = known or Known()
     memory = _memory_through(base, timeline, known, to_the_end=user is not None)

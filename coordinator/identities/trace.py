@@ -87,13 +87,13 @@ class Trace:
         )
 
     def short(self) -> Trace:
-        """Without the older of its many ranges, which must be in a page."""
+        """This trace without the older of its many ranges, which must be in a page."""
         if self.is_short:
             return self
         return replace(self, ranges=self.ranges[-SHORT:], unread=max(self.unread, 1))
 
     def with_floor(self) -> Trace:
-        """If nothing is known of the identifiers below its last one but what it holds."""
+        """This trace, if nothing is known of the identifiers below its last one but what it holds."""
         return replace(self, floor=self.last)
 
     @property

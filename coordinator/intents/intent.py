@@ -107,9 +107,7 @@ def parse_name(file_name: str) -> tuple[int, str] | None:
 
 
 def parse_intent(data: bytes, where: str) -> Intent:
-    """Raises TableCorrupt if the file is garbled, names a manifest outside the folder (H16) or one of another commit, or does
-    not fit its own name.
-    """
+    """Raises TableCorrupt if it is garbled, not of its own name, or names manifests of others or outside the folder (H16)."""
     try:
         raw = parse_json(data)
         if not isinstance(raw, dict) or raw.get("version") != _VERSION:

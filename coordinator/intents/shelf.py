@@ -69,9 +69,7 @@ def glance(timeline: Timeline) -> tuple[ObjectInfo, ...]:
 
 
 def waiting(timeline: Timeline, leader: Leader, wall_ms: int) -> tuple[ObjectInfo, ...]:
-    """The files of the intents whose names fit a leader's base, and whose commits are not in it, in the order of their names, as
-    of `wall_ms` (milliseconds since 1970). A store that fails shows none.
-    """
+    """The intents whose names fit a leader's base, and whose commits are not in it. A store that fails shows none."""
     found = [info for info in glance(timeline) if _may_ride(info, leader, wall_ms)]
     try:
         landed = {
@@ -90,7 +88,6 @@ def asking(timeline: Timeline, base: Snapshot, wall_ms: int) -> int:
 def riders_for(
     timeline: Timeline, leader: Leader, files: Sequence[ObjectInfo], most: int = MOST_RIDERS
 ) -> tuple[Intent, ...]:
-    """Those of the waiting intents that a leader may carry; reads them."""
     found = timeline.parallel(lambda info: _read(timeline.store, info.key), files[:most], READS_AT_ONCE)
     return leader.choose(intent for intent in found if intent is not None)
 
@@ -135,15 +132,13 @@ def remove(timeline: Timeline, names: Iterable[str]) -> None:
 
 
 def everywhere(timeline: Timeline) -> tuple[str, ...]:
-    """The keys of the intents of all branches."""
     listed = timeline.parallel(lambda folder: list(timeline.store.list(folder)), (FOLDER, f"{BRANCH_DIR}/"))
     return tuple(info.key for part in listed for info in part if KEY.match(info.key))
 
 
 def all_open(store: Store, keys: Iterable[str], newest_id_of: Mapping[str, int]) -> Iterator[tuple[str, Intent]]:
-    """Those intents (of `everywhere`) that may still be carried, each with its key. `newest_id_of`: by branch, as of a later
-    look; nothing rides where there is none. Raises TableCorrupt if an open one is garbled, so that the files that it needs are
-    not known (H11).
+    """Those intents (of `everywhere`) that may still be carried, each with its key; none where a branch has no `newest_id_of`.
+    Raises TableCorrupt if an open one is garbled, so that the files that it needs are not known (H11).
     """
     for key in keys:
         place = KEY.match(key)

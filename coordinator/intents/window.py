@@ -85,9 +85,7 @@ def look_for(window: Window, latest: Snapshot | None, timeline: Timeline) -> Fat
 
 
 def aboard_of(window: Window, snapshot: Snapshot) -> Aboard | None:
-    """The answer of `look_for` where this snapshot alone gives it, because it carries the commit. Whether it stands is checked
-    in any case before the commit is reported, so it need not be the newest.
-    """
+    """The answer where this snapshot, which need not be the newest, carries the commit: whether it stands is checked anyhow."""
     return Aboard(snapshot) if snapshot.id in window.ids and _carries(snapshot, window.commit) else None
 
 

@@ -2,8 +2,7 @@
 
 Owns: `FileJournal`. Must not know: how a commit ended. Source: architecture §3 (event sourced).
 Invariants: each line is one write in append mode, so the order of the lines is the order of the writes. A line counts as kept,
-and a mark as another process's, for its writer exactly when `read_lines` finds it. So the file must lie on a file system with
-atomic appends, such as a local one.
+and a mark as another process's, for its writer exactly when `read_lines` finds it. So the file system must append atomically.
 """
 
 from __future__ import annotations

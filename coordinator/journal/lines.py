@@ -1,8 +1,7 @@
 """The journal's interface and its lines: the events of commits, which the coordinator's state is folded from.
 
 Owns: the `Journal` protocol, its in-memory implementation, the per-commit view `BoundJournal`, and the format of lines. Must not
-know: how a commit ended, where the lines of a shared journal are kept (`shared_journal`). Source: architecture §3 (event
-sourced).
+know: how a commit ended, where lines are kept (`shared_journal`). Source: architecture §3 (event sourced).
 Invariants: a line is written before the effects of its event begin. The journal holds a prefix of each commit's events. A
 truncated line is dropped on reading; a damaged one is reported by name and number. No credentials ever reach a journal (H19).
 """
@@ -70,8 +69,6 @@ class Journal(Protocol):
 
 
 class MemoryJournal:
-    """Keeps the newest entries in memory."""
-
     def __init__(self, limit: int = 10_000) -> None:
         self._limit = limit
         self._entries: list[Entry] = []
@@ -92,8 +89,6 @@ class MemoryJournal:
 
 
 class BoundJournal:
-    """A journal with commit and table filled in."""
-
     def __init__(
         self,
         journal: Journal,
@@ -111,8 +106,8 @@ class BoundJournal:
 
     def record(self, event: Event) -> Event:
         """Keep an event. Returns the event that counts: this one, or the reason why the commit cannot go on with it. A journal
-        that fails to keep an event that is not decisive does not fail the commit (H17). It then keeps no more events of that
-        commit, and a decisive one fails.
+        that fails to keep an event that is not decisive does not fail the commit (H17). Then it keeps none any more, and a
+        decisive one fails.
         """
         prepares = isinstance(event, ev.SnapshotPrepared)
         asks = isinstance(event, ev.IntentPrepared)
@@ -154,8 +149,8 @@ class BoundJournal:
 
 
 def address_of(url: str) -> str:
-    """The URL of a table in one spelling: a journal's reader may run in another folder. Raises InvalidArgument for a local URL
-    that no table can have.
+    """The URL of a table in one spelling: a journal's reader may run in another folder. Raises InvalidArgument for an impossible
+    one.
 
     >>> address_of("s3://lake/flights/"), address_of("/data/../lake"), address_of("file:///lake/")
     ('s3://lake/flights', '/lake', '/lake')
@@ -198,7 +193,6 @@ def read_journal(path: str | Path) -> Iterator[Entry]:
 
 
 def parse_journal(lines: Iterable[bytes], name: str) -> Iterator[Entry]:
-    """As `read_journal`, from a journal's lines."""
     return undamaged(read_lines(lines, name))
 
 
@@ -233,7 +227,7 @@ def read_lines(lines: Iterable[bytes], name: str, commit: str | None = None) -> 
 
 
 def _is_cut_off(line: bytes, error: Exception) -> bool:
-    """Only the beginning of an object: its writer died, or its write failed."""
+    """Whether it is only the beginning of an object: its writer died, or its write failed."""
     if not line.startswith(b"{") or not isinstance(error, json.JSONDecodeError):
         return False
     return error.pos >= len(line) - len("true") or error.msg.startswith(("Unterminated string", "Invalid \\"))

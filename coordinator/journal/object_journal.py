@@ -1,11 +1,9 @@
 """A journal beside the table: one object per decisive step, with all that another machine needs to finish a commit.
 
-Owns: `ObjectJournal`, the location of its objects, `open_journal`, which file a table may name. Must not know: how a commit
-ended. Source: format/commit §12.
+Owns: `ObjectJournal`, where its objects are, `open_journal`. Must not know: how a commit ended. Source: format/commit §12.
 Invariants: an object holds all events of its commit so far and is created atomically, so a writer and a process that takes its
 commit over cannot both come first. Nothing is written before a snapshot is about to be sent. An object is deleted once the
-outcome of the commit is known, unless its name must stay taken, against a writer that may wake up or a late send of the journal
-itself (H9).
+outcome of the commit is known, unless its name must stay taken, as a writer may wake up, or a send may be late (H9).
 
 The objects lie in `lakelatch/journal/` under the table's root. Readers of the format only look into named folders, and its
 orphan cleaner ignores folders that are neither part of the format nor named `key=value` or `bucket-*`.
@@ -39,9 +37,7 @@ _SENDS = 3
 
 
 class ObjectJournal(SharedJournal):
-    """Keeps the events of commits beside the table while they matter. A commit that lands at once needs one more request before
-    it is published, and one after its caller has the answer.
-    """
+    """A commit that lands at once needs one more request before it is published, and one after its caller has the answer."""
 
     def __init__(self, store: Store) -> None:
         super().__init__()
@@ -146,7 +142,7 @@ def journal_of(options: TableOptions, store: Store) -> str:
 
 
 def file_of(options: TableOptions, store: Store) -> str | None:
-    """The file that the option names, where the caller allowed it; else it is none to look into."""
+    """The file that the option names, if the caller allowed it."""
     with suppress(InvalidArgument):
         setting = journal_of(options, store)
         return None if setting in ("", OBJECT) else setting

@@ -7,8 +7,8 @@ how the commit can end is *claimed*: its position in that order is durable and k
   decision to give up a snapshot or an intent that the journal holds.
 * A process that finishes another writer's commit claims `TakenOver`, and then reads the journal again. If the mark is there,
   the commit belongs to that process, and entries that the writer added after the mark do not count. Several processes may do
-      this at once: they all reach the same answer, because it depends on what the snapshot's name holds, and they may only send
-      the same bytes to the same name (H9).
+  this at once: they all reach the same answer, because it depends on what the snapshot's name holds, and they may only send the
+  same bytes to the same name (H9).
 * A writer whose claim comes after such a mark makes no further attempt, and every later claim of it is refused as well.
 * A claim without an answer may still arrive. Until it has, its writer can give nothing up, because other processes may find the
   entry.
@@ -58,7 +58,7 @@ class SharedJournal(ABC):
 
     @abstractmethod
     def lines(self) -> list[Entry | Damage]:
-        """Of all commits, each commit's entries in their order."""
+        """The lines of all commits, each commit's entries in their order."""
 
     @abstractmethod
     def _note(self, commit: OpenCommit) -> None:
@@ -93,9 +93,7 @@ class SharedJournal(ABC):
         return list(undamaged(self.lines()))
 
     def add(self, so_far: Sequence[Entry], event: ev.TakenOver | ev.CommitResolved, at_ms: int) -> None:
-        """Record that a commit is taken over (`lines` then shows who came first), or later how it ended. Raises LakelatchError
-        if the journal did not keep it.
-        """
+        """Record that a commit is taken over (`lines` shows who came first), or how it ended. Raises LakelatchError."""
         last = so_far[-1]
         self._add(so_far, replace(last, at_ms=at_ms, event=event))
 

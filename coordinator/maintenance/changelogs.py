@@ -66,7 +66,7 @@ def _tells_by_delta(options: TableOptions) -> bool:
 
 
 def save_as_changelogs(timeline: Timeline, ids: Sequence[int]) -> None:
-    """Copy snapshots to the folder of changelogs; repeating it does no harm. StoreUnavailable: a copy may be missing."""
+    """Copy snapshots to the folder of changelogs; again without harm. Raises StoreUnavailable if one may not have been copied."""
 
     def save(number: int) -> int | None:
         try:
@@ -149,12 +149,7 @@ def _gone(reach: Reach, named: Sequence[Named]) -> Gone:
 
 @past_refusals()
 def apply_changelogs(timeline: Timeline, plan: ChangelogPlan, progress: Progress | None = None) -> ChangelogPlan:
-    """Carry out a plan, after a second look at newer roots. The hint EARLIEST of the folder is raised first.
-
-    Raises:
-        CommitConflict: a consumer came that has still to read them: plan again.
-        StoreUnavailable: the store failed midway: run it again.
-    """
+    """Carry out a plan, after raising the folder's EARLIEST and a second look at newer roots. Raises as `apply_expiry`."""
     if not plan.ids or plan.usage is None:
         return plan
     key = f"{timeline.paths.changelog_dir}EARLIEST"

@@ -101,12 +101,7 @@ class ClonePlan(ShownAsText):
 
 
 def plan_clone(timeline: Timeline, schema: TableSchema, target: Store) -> ClonePlan:
-    """What a clone of the table would copy. Changes nothing.
-
-    Raises:
-        Unsupported: the table has files outside of its folder.
-        RetriesExhausted: expiries kept deleting snapshots.
-    """
+    """What a clone of the table would copy. Changes nothing. Raises as `Table.clone`."""
     for key, found in ((opt.EXTERNAL_PATHS.key, named_locations), (opt.REFERENCED_PATHS.key, referenced_locations)):
         if locations := found(schema.options):
             raise Unsupported(
@@ -147,12 +142,7 @@ def _written_below(directory: str) -> re.Pattern[str]:
 
 
 def check_target(store: Store, schema: TableSchema, target: Store, made: Callable[[bytes], bytes] = bytes) -> None:
-    """Check that a clone may be made, or continued, at the target; `made` makes its schema 0 from that of the table.
-
-    Raises:
-        TableExists: there is a table.
-        InvalidArgument: there are other files, or the target lies within the table.
-    """
+    """Check that a clone may be made, or continued, at the target, whose schema 0 `made` makes. Raises as `Table.clone`."""
     try:
         first = without_identity(made(store.get(_FIRST)))
     except ObjectNotFound:
@@ -194,13 +184,7 @@ def apply_clone(
     progress: Progress | None = None,
     around: Surroundings = MACHINE,
 ) -> ClonePlan:
-    """Clone the table, and return what was copied.
-
-    Raises:
-        RetriesExhausted: expiries kept deleting files of the table: run it again.
-        StoreUnavailable: a store failed midway: run it again, which copies only what is missing.
-        TableExists: another run has made a table at the target meanwhile.
-    """
+    """Clone the table, and return what was copied. Run again, it copies only what is missing. Raises as `Table.clone`."""
     store = timeline.store
     for _ in range(_ROUNDS):
         plan = plan_clone(timeline, schema, target)
@@ -280,7 +264,7 @@ def _read(store: Store, roots: Sequence[ObjectInfo], around: Surroundings) -> di
 
 
 def _write(target: Store, held: Mapping[str, bytes], around: Surroundings) -> None:
-    """Schemas last, and then LATEST."""
+    """Schemas are written last, and then LATEST."""
     timeline = Timeline(target, TablePaths())
     newest = max((number for key in held if (number := timeline.snapshot_id_of(key)) is not None), default=None)
     with around.executor(READ_THREADS, "lakelatch-clone") as pool:

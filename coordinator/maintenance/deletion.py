@@ -1,7 +1,6 @@
 """Deletes the files that a plan lists: in order, in batches, and after a second look.
 
-Owns: `Steps`, the order of deletion, and the second look. Must not know: why a file is to be deleted. Source: format/commit §10;
-H10, H11.
+Owns: `Steps`, the order of deletion, the second look. Must not know: why files are deleted. Source: format/commit §10; H10, H11.
 Invariants: roots are deleted last (architecture §7). An interrupted run leaves a state that can be planned and deleted again. A
 file stays if it is reached by a root that was created or changed since the plan was made.
 """
@@ -65,8 +64,7 @@ class Steps:
 def second_look(
     steps: Steps, seen: frozenset[ObjectInfo], usage: Usage, harmless: Callable[[Root], bool] = lambda root: False
 ) -> Steps:
-    """The steps without the files that new or changed roots reach (H10). Raises CommitConflict if a root to delete was replaced:
-    plan again.
+    """The steps without the files that new or changed roots reach (H10). Raises CommitConflict if a root to delete was replaced.
 
     Args:
         seen: the roots that the plan was made with, including those to delete.

@@ -14,9 +14,7 @@ from ...core.places import is_external
 
 
 def remove_empty(store: Store, deleted: Iterable[str], above: str = "") -> None:
-    """Remove the folders in which files were deleted, and those above that become empty by it, but not `above`, the folder of
-    the table's data. Object stores have none.
-    """
+    """Also removes folders above that become empty by it, but not `above`, that of the table's data. Object stores have none."""
     if not isinstance(store, RemovesFolders):
         return
     left = {key.rpartition("/")[0] for key in deleted if not is_external(key)}

@@ -1,7 +1,7 @@
 """Snapshot expiry: deletes a table's oldest snapshots, and the files that only they need.
 
-Owns: `plan_expiry`, `ExpiryPlan`, `apply_expiry`, `expire`. Must not know: rows, the command line. Source: format/commit §9; H6,
-H7, H10, H11; decisions 56, 64.
+Owns: `plan_expiry`, `ExpiryPlan`, `apply_expiry`, `expire`. Must not know: rows. Source: format/commit §9; H6, H7, H10, H11;
+decisions 56, 64.
 Invariants: candidates are listed before the roots that stay, so that files of concurrent commits are seen. All roots of all
 branches protect the files that they reach. Snapshot files are deleted last, oldest first, so that the next run finishes an
 interrupted one; where changelogs outlive snapshots, a copy of the snapshot file is made before. EARLIEST is raised before
@@ -45,7 +45,6 @@ class RefusedRoots:
     planned: frozenset[ObjectInfo] = frozenset()
 
     def add(self, error: DeletionRefused) -> None:
-        """Remember what was planned and then refused."""
         self.infos |= {info for info in self.planned if info.key in error.kept}
 
 
@@ -56,10 +55,8 @@ class ExpiryPlan(ShownAsText):
     Attributes:
         snapshot_ids: the snapshots to delete, ascending.
         earliest_id: the oldest snapshot that stays; 0 for a table without one.
-        steps: the files, in the order of deletion.
         consumer: the consumer that holds later snapshots back, with the snapshot that it reads next.
         saved: whether the snapshots become changelogs, which outlive them.
-        changelogs: the changelogs to delete.
         folders: whether folders that become empty are removed.
         overwrites: what was found out about the snapshots that stay, for the next expiry.
     """
@@ -105,8 +102,8 @@ class ExpiryPlan(ShownAsText):
 def plan_expiry(
     timeline: Timeline, schema: TableSchema, retention: Retention, refused: RefusedRoots | None = None
 ) -> ExpiryPlan:
-    """Plan an expiry of the timeline's branch. Changes nothing. `refused` snapshots are left alone, and keep no file; what is
-    planned is noted there.
+    """Plan an expiry of the branch. Changes nothing. `refused` snapshots are left alone and keep no file; it notes what is
+    planned.
 
     Raises:
         TableCorrupt: a root, or a file that a remaining root needs, cannot be read; then nothing may be deleted (H11).
@@ -143,9 +140,7 @@ def plan_expiry(
 def _oldest(
     timeline: Timeline, retention: Retention, first_needed: int | None, refused: frozenset[ObjectInfo]
 ) -> tuple[list[Root], Root | None, int]:
-    """The snapshots to delete, ascending; the oldest one that stays (None if there is none, or it is being deleted too); and the
-    id of the newest.
-    """
+    """What to delete, ascending; the oldest that stays (None if there is none, or it is going, too); and the id of the newest."""
     latest = timeline.latest()
     if latest is None:
         return [], None, 0
@@ -170,7 +165,6 @@ class _Oldest:
         self._read = 0
 
     def root(self, number: int) -> Root | None:
-        """None if it has expired meanwhile."""
         at = self._position[number]
         while self._read <= at:
             until = self._read + min(self._read + 2, 64)
@@ -201,11 +195,8 @@ def _candidates(reach: Reach, doomed: Sequence[Root], end: Root, keeps: Keeps) -
 
 @past_refusals()
 def apply_expiry(timeline: Timeline, plan: ExpiryPlan, progress: Progress | None = None) -> ExpiryPlan:
-    """Carry out a plan, after a second look at newer roots. Returns the plan as it was carried out.
-
-    Raises:
-        CommitConflict: snapshots to delete were replaced by others, or a consumer came that has still to read them: plan again.
-        StoreUnavailable: the store failed midway: run it again.
+    """Carry out a plan, after a second look at newer roots. Returns the plan as it was carried out. Raises CommitConflict if
+    snapshots to delete were replaced, or a consumer came that has still to read them, StoreUnavailable if the store failed.
     """
     if not plan.snapshot_ids or plan.usage is None:
         return replace(plan, changelogs=apply_changelogs(timeline, plan.changelogs, progress))
@@ -262,8 +253,7 @@ def _adds_only(timeline: Timeline, plan: ExpiryPlan, root: Root) -> bool:
 
 def _raise_earliest(timeline: Timeline, earliest_id: int) -> None:
     """EARLIEST announces the deletion before the second look for tags. A process that tags a snapshot and then finds EARLIEST
-    above it knows that the look may have missed the tag (decision 10). An expiry that was overtaken by another does not lower it
-    (H7).
+    above it knows that the look may have missed the tag (decision 10). It is never lowered (H7).
     """
     hinted = timeline.hint("EARLIEST")
     if hinted is None or hinted < earliest_id or timeline.find(hinted) is None:

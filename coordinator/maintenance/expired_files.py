@@ -44,7 +44,6 @@ class Gone:
 
     @property
     def newest_ms(self) -> int | None:
-        """None without files."""
         times = [e.file.creation_time for e in self.entries.values()]
         return max((2**62 if t is None else t for t in times), default=None)
 
@@ -74,7 +73,7 @@ def gone_after(reach: Reach, named: Sequence[Named], *, only_compacted: bool = F
 
 
 def add_changelog(reach: Reach, named: Sequence[Named], gone: Gone) -> None:
-    """They belong to these snapshots alone."""
+    """The changelog files of snapshots belong to these alone."""
     for entry in reach.changelog_entries(named):
         if entry.kind == ADD:
             for key in reach.keys.owned(entry):
@@ -82,7 +81,6 @@ def add_changelog(reach: Reach, named: Sequence[Named], gone: Gone) -> None:
 
 
 def metadata_of(reach: Reach, named: Named, keeps: Keeps) -> tuple[list[str], list[str]]:
-    """The lists and the leaves of a snapshot that go with it."""
     snapshot, key = named.root.snapshot, reach.timeline.paths.manifest
     kept: set[str] = set()
     if keeps != "nothing" and snapshot.changelog_manifest_list is not None:

@@ -2,8 +2,8 @@
 
 Owns: `ManifestPlan`, `plan_manifests`, `compact_manifests`. Must not know: how manifests are merged, data files, rows. Source:
 format/manifests §4, §5; format/commit §3.
-Invariants: the live files before and after are the same, and the delta is empty. Jobs that commit meanwhile lose nothing: the
-merge is made anew on what they left.
+Invariants: the live files before and after are the same, and the delta is empty. On what other jobs commit meanwhile, it is made
+anew.
 """
 
 from __future__ import annotations
@@ -29,8 +29,7 @@ class ManifestPlan(ShownAsText):
 
     Attributes:
         snapshot_id: the snapshot that was looked at; None for a table without one.
-        merged: those that have deletions, or are smaller than option `manifest.target-file-size`; none if one small manifest is
-            all there is.
+        merged: those with deletions, or below option `manifest.target-file-size`; none if one small manifest is all there is.
         receipt: the commit; None before it, or if there was nothing to do.
         after: the manifests of the commit.
     """
@@ -71,7 +70,7 @@ def _told(manifests: Sequence[ManifestFile]) -> str:
 
 
 def plan_manifests(timeline: Timeline, schema: TableSchema) -> ManifestPlan:
-    """Of the newest snapshot. Changes nothing."""
+    """Looks at the manifests of the newest snapshot. Changes nothing."""
     latest = timeline.latest()
     manifests = timeline.manifests(latest) if latest is not None else ()
     target = schema.options.get(opt.MANIFEST_TARGET_SIZE)
@@ -83,9 +82,7 @@ def plan_manifests(timeline: Timeline, schema: TableSchema) -> ManifestPlan:
 def compact_manifests(
     committer: Committer, timeline: Timeline, plan: ManifestPlan, commit_user: str, identifier: int | None
 ) -> ManifestPlan:
-    """Carry out a plan that is due, with one commit; errors as for any commit. The manifests that are merged are those of the
-    newest snapshot when the commit is made.
-    """
+    """With one commit, of the manifests that the newest snapshot has by then; errors as for any commit."""
     receipt = committer.commit(ManifestMerge("COMPACT", (), commit_user, identifier))
     made = timeline.find(receipt.snapshot_id)
     after = timeline.manifests(made) if made is not None else ()

@@ -1,11 +1,11 @@
 """Finds and deletes files that no root names: leftovers of dead jobs, lost races and interrupted deletions.
 
-Owns: `plan_orphans`, `OrphanPlan`, `apply_clean`, which files are candidates, the store's clock. Must not know: rows, the
-command line. Source: format/commit §12; H10, H11.
+Owns: `plan_orphans`, `OrphanPlan`, `apply_clean`, the store's clock. Must not know: rows, the command line. Source:
+format/commit §12; H10, H11.
 Invariants: candidates are listed first, and the used files are looked up afterwards. A file that any root of any branch mentions
 stays, live or deleted, and so do the files of commits that a journal or an open intent holds. Only folders of the format are
 searched, and files are compared by their whole path. A file whose age the store does not report stays. Memory does not grow with
-the number of candidates.
+them.
 """
 
 from __future__ import annotations
@@ -199,7 +199,6 @@ def external_locations(timeline: Timeline, schema: TableSchema, listed: Iterable
 
 
 def _elsewhere(store: Store, root: str, is_data: re.Pattern[str], until_ms: int) -> Iterator[ObjectInfo]:
-    """By their URLs."""
     for info in list_everything(store_elsewhere(store, root)):
         folder, _, name = info.key.rpartition("/")
         if 0 < info.modified_ms < until_ms and is_data.match(f"{_ENTROPY.sub('', folder)}/{name}"):
@@ -230,14 +229,8 @@ def apply_clean(
     delete: DeleteFiles | None = None,
     at_once: int | None = None,
 ) -> OrphanPlan:
-    """Delete the orphans, and return the plan as it was carried out. New roots are looked at before the first file is deleted,
-    and again and again until the last.
-
-    Args:
-        delete, at_once: delete in another way than with threads of this process, so many batches together.
-
-    Raises:
-        StoreUnavailable: the store failed midway: run it again.
+    """Delete the orphans, looking at newer roots again and again, and return the plan as it was carried out. `delete` and
+    `at_once`: in another way than with threads of this process, so many batches together. Raises StoreUnavailable: run it again.
     """
     timeline, done = plan.used.timeline, FileSpool()
 

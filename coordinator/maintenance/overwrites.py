@@ -34,8 +34,8 @@ class Overwrite:
     """A snapshot that may have brought files back.
 
     Attributes:
-        oldest_ms: the earliest creation time of the data files that it adds; None if it adds none. A file that comes back has
-            the creation time that it always had.
+        oldest_ms: the earliest creation time of the data files that it adds; None if it adds none. A file that comes back keeps
+            its.
         names: index files, index manifest and statistics that it names and the snapshot before it does not.
     """
 
@@ -55,7 +55,6 @@ class Overwrites:
 
     Attributes:
         last: id and identity of the last snapshot that was looked at; of the one at `after` if there is none above it.
-        read: how many snapshots were read for it.
         linear: no snapshot says that it was built on another one than the one before it.
     """
 
@@ -73,9 +72,7 @@ class Overwrites:
 
 
 def is_linear(snapshots: Iterable[Snapshot], known: Iterable[tuple[int, str]] = ()) -> bool:
-    """Was each snapshot built on the one before it, as far as they say? Another one may have been renamed over it since. `known`
-    are ids and identities of further snapshots.
-    """
+    """Was each built on the one before, or on the `known` ids and identities? Another may have been renamed over it since."""
     found = list(snapshots)
     identities = {**dict(known), **{s.id: s.identity for s in found}}
     bases = (base_of(s) for s in found)
@@ -97,13 +94,13 @@ def find_overwrites(reach: Reach, roots: Mapping[int, ObjectInfo], end: Snapshot
 
 
 def remember(timeline: Timeline, overwrites: Overwrites) -> None:
-    """Where reading it again would take long."""
+    """Only where reading it again would take long."""
     if overwrites.linear and overwrites.read >= REMEMBERED_FROM:
         timeline.store.put(timeline.paths.root + KEY, overwrites.to_json())
 
 
 def _remembered(timeline: Timeline, after: int, roots: Mapping[int, ObjectInfo]) -> Overwrites | None:
-    """If it says all about the snapshots above `after` up to one that is still the same."""
+    """None unless it says all about the snapshots above `after` up to one that is still the same."""
     if len(roots) < REMEMBERED_FROM:
         return None
     try:

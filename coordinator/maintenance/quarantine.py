@@ -42,8 +42,7 @@ class Quarantine(ShownAsText):
 
     Attributes:
         name: the time of the run, and a few letters.
-        made_ms, expires_ms: when it was made, and when the next `clean` deletes it, in milliseconds since 1970, by the store's
-            clock.
+        made_ms, expires_ms: when it was made, and when `clean` may delete it: the store's clock, in milliseconds since 1970.
         files, size: how many files were to be moved, and their bytes.
     """
 
@@ -62,7 +61,7 @@ class Quarantine(ShownAsText):
 
 
 def _time(ms: int) -> str:
-    """For one that Python cannot hold, the number of milliseconds since 1970."""
+    """A time that Python cannot hold is told in milliseconds since 1970."""
     try:
         return datetime.fromtimestamp(ms / 1000, timezone.utc).isoformat(timespec="seconds")
     except (ValueError, OverflowError, OSError):
@@ -122,16 +121,14 @@ def quarantines(store: Store) -> list[Quarantine]:
 def move_orphans(
     plan: OrphanPlan, now_ms: int, keep_ms: int, unique: str, progress: Progress | None = None
 ) -> OrphanPlan:
-    """Move the orphans into a new quarantine, after the same looks at newer roots as before a deletion. Returns the plan as it
-    was carried out.
+    """Move the orphans into a new quarantine, after the same looks as before a deletion. Returns the plan as it was carried out.
 
     Args:
         now_ms: by the store's clock.
         keep_ms: how long they stay there.
         unique: a few letters that no other run has.
 
-    Raises:
-        StoreUnavailable: the store failed midway: run it again. What was moved by then can be restored.
+    Raises StoreUnavailable if the store failed midway: run it again. What was moved by then can be restored.
     """
     if not len(plan.files):
         return plan
@@ -184,12 +181,8 @@ def _copied(store: Store, key: str, to: str, size: int) -> bool:
 def restore(
     timeline: Timeline, schema: TableSchema, name: str | None = None, progress: Progress | None = None
 ) -> Restored:
-    """Bring the files of one quarantine back to where they were, or those of all.
-
-    Raises:
-        InvalidArgument: there is no quarantine of this name; names those that there are.
-        TableCorrupt: a list is damaged, or names a place outside of the table.
-        StoreUnavailable: the store failed midway: run it again.
+    """Bring the files of one quarantine back to where they were, or those of all. Raises as `Table.restore_quarantine`, and
+    TableCorrupt if a list is damaged, or names a place outside of the table.
     """
     chosen = chosen_quarantines(timeline.store, name)
     total, files, size, lost = sum(one.files for one in chosen), 0, 0, list[str]()
@@ -236,7 +229,7 @@ def _allowed(timeline: Timeline, schema: TableSchema) -> Callable[[str], bool]:
 
 
 def _back(store: Store, line: _Line) -> bool:
-    """Unless it is where it was. Returns whether it is there now."""
+    """Brings a file back, unless it is where it was. Returns whether it is there now."""
     source, key = located(store, line.file)
     try:
         source.head(key)

@@ -1,7 +1,7 @@
 """The files that roots reach: lists, manifests, index files, statistics and data files.
 
-Owns: `Reach`, which reads each list and each manifest once. Must not know: which roots expire, what is deleted. Source:
-format/commit §10, §12; H11.
+Owns: `Reach`, which reads each file once. Must not know: which roots expire, what is deleted. Source: format/commit §10, §12;
+H11.
 Invariants: a file that any root names is reached. If a list or manifest is missing while its root still exists, the whole run
 ends, because the files that it names would look unused. Memory holds only facts about candidates for deletion.
 """
@@ -67,8 +67,6 @@ class Candidates:
 
 @dataclass(frozen=True, slots=True)
 class _Mention:
-    """A manifest's line about a candidate."""
-
     kind: int
     identity: EntryIdentity
     keys: tuple[str, ...]
@@ -93,7 +91,7 @@ class Reach:
     # ------------------------------------------------------------------------------------------------------ metadata
 
     def named_by(self, roots: Sequence[Root]) -> list[Named]:
-        """Including files that may no longer exist."""
+        """Includes files that may no longer exist."""
         snapshots = [_kept_of(root) for root in roots]
         lists = {name for s in snapshots for name in _lists_of(s)}
         self._read(self._lists, lists, decode_manifest_list)
@@ -200,7 +198,6 @@ class Reach:
         return self._entries([m for n in named for m in n.delta])
 
     def changelog_entries(self, named: Iterable[Named]) -> list[ManifestEntry]:
-        """As `delta_entries`."""
         return self._entries([m for n in named for m in n.changelog])
 
     def lacks_delta(self, named: Named) -> bool:
@@ -223,9 +220,8 @@ class Usage:
     _mentions: dict[str, tuple[_Mention, ...] | None] = field(default_factory=dict, repr=False)
 
     def live(self, kept: Sequence[Named]) -> set[str]:
-        """The candidates that are part of these roots' states, or of their changelogs. Raises TableCorrupt as `Reach.kept_by`. A
-        file counts as part of a state unless its last mention there deletes it, so a state that adds a deleted file again keeps
-        it.
+        """The candidates that are part of these roots' states or changelogs. Raises TableCorrupt as `Reach.kept_by`. A file is
+        part of a state unless its last mention there deletes it, so a state that adds a deleted file again keeps it.
         """
         used: set[str] = set()
         for named, state, changelog in self._read(kept):
@@ -254,7 +250,6 @@ class Usage:
         return () if named.root.kind == "changelog" else tuple(map(paths.manifest, gone))
 
     def _of(self, manifest: ManifestFile) -> tuple[_Mention, ...] | None:
-        """None where the manifest is gone."""
         if not self._may_mention(manifest):
             return ()
         reach = self.reach
@@ -272,7 +267,6 @@ class Usage:
 
     @cached_property
     def _elsewhere(self) -> bool:
-        """Are there candidates outside the table's folder?"""
         return any(map(is_external, self.candidates.keys))
 
     def _may_mention(self, manifest: ManifestFile) -> bool:

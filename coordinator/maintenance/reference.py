@@ -57,7 +57,6 @@ class ReferencePlan(ShownAsText):
 
     Attributes:
         url, target: of the table that it is made from, and of the clone.
-        snapshot: the one that the clone begins with.
         tag: the tag of the other table that keeps the files.
         referenced: the number of data files that stay where they are.
         manifests: those whose entries are written anew.
@@ -110,12 +109,8 @@ def reference_tag(target: Store, snapshot_id: int) -> str:
 
 
 def plan_reference(timeline: Timeline, schema: TableSchema, snapshot: Snapshot, target: Store) -> ReferencePlan:
-    """What a clone by reference of a snapshot would write. Changes nothing.
-
-    Raises:
-        Unsupported: the table has files outside of its folder, or is such a clone itself; rows of another branch belong to it;
-            or no option can name its folder.
-        TableCorrupt: metadata of the snapshot is missing.
+    """What a clone by reference of a snapshot would write. Changes nothing. Raises Unsupported if the table has files outside of
+    its folder, or is such a clone; if rows of another branch belong to it; or if no option can name its folder.
     """
     url = timeline.store.url
     for key, found in ((opt.EXTERNAL_PATHS.key, named_locations), (opt.REFERENCED_PATHS.key, referenced_locations)):
@@ -176,13 +171,7 @@ def apply_reference(
     progress: Progress | None = None,
     around: Surroundings = MACHINE,
 ) -> ReferencePlan:
-    """Make the clone. The tag must be there; it is not made here.
-
-    Raises:
-        CommitConflict: the tag was deleted or replaced, or the snapshot expired, meanwhile: run it again.
-        StoreUnavailable: a store failed midway: run it again.
-        TableExists: another run has made a table at the target meanwhile.
-    """
+    """Make the clone. The tag must be there; it is not made here. Raises as `Table.clone`."""
     try:
         _check_held(timeline, plan)
         snapshot, kept = _metadata(timeline, schema, plan, target, progress)
@@ -252,7 +241,7 @@ def _check_held(timeline: Timeline, plan: ReferencePlan) -> None:
 def _metadata(
     timeline: Timeline, schema: TableSchema, plan: ReferencePlan, target: Store, progress: Progress | None
 ) -> tuple[Snapshot, set[str]]:
-    """All but the roots. Returns the snapshot with the sizes of its new lists, and the keys that were written."""
+    """Writes all but the roots. Returns the snapshot with the sizes of its new lists, and the keys that were written."""
     store, paths, form = timeline.store, timeline.paths, _form(schema)
     keys, location = FileKeys(schema), location_of(store)
 

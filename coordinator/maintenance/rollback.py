@@ -3,8 +3,8 @@
 Owns: `RollbackPlan`, the request that a rollback commits, and the tag that protects the restored files. Must not know: how it is
 committed. Source: format/commit §11; H6, H10.
 Invariants: no snapshot is removed and no id is freed: for concurrent writers a rollback is one more overwrite. A state with
-missing files is refused. A tag protects the restored files before they are checked, because Apache Paimon's expiry goes by the
-snapshot that once deleted them.
+missing files is refused. A tag protects them before they are checked, because Apache Paimon's expiry goes by the snapshot that
+once deleted them.
 """
 
 from __future__ import annotations
@@ -41,9 +41,7 @@ class RollbackPlan(ShownAsText):
     """An earlier state as a change of the newest.
 
     Attributes:
-        target: the snapshot to restore.
         key: the snapshot or tag file that holds it.
-        latest: the newest snapshot at the time of planning.
         state, index: all files of the target, and all its index files.
         added, removed: the files that come back, and those that go.
     """
@@ -77,7 +75,6 @@ class RollbackPlan(ShownAsText):
         }
 
     def request(self, commit_user: str, identifier: int | None, isolation: Isolation, tag: str) -> Restoration:
-        """An overwrite of the whole table by the files of the target."""
         return Restoration(
             kind="OVERWRITE",
             entries=self.state,
@@ -92,11 +89,8 @@ class RollbackPlan(ShownAsText):
 
 
 def plan_rollback(timeline: Timeline, target: Snapshot, key: str) -> RollbackPlan:
-    """Plan a rollback to `target`, which was read from the file `key`. Changes nothing.
-
-    Raises:
-        InvalidArgument: it is the newest.
-        TableCorrupt: metadata of the target is missing.
+    """Plan a rollback to `target`, which was read from the file `key`. Changes nothing. Raises InvalidArgument if it is the
+    newest, TableCorrupt if its metadata is missing.
     """
     latest = timeline.latest()
     if latest is None or latest.identity == target.identity:
@@ -135,8 +129,7 @@ def protected(
 
 
 def protect(timeline: Timeline, schema: TableSchema, plan: RollbackPlan, unique: str) -> list[str]:
-    """Tag the target, and check that all of its files exist. Returns the names of the tags, the target's first; they end with
-    `unique`, like those of an earlier run.
+    """Tag the target, and check that all of its files exist. Returns the tags, the target's first, which end with `unique`.
 
     Raises:
         InvalidArgument: an expiry is removing the target, or a tag of that name holds another snapshot.
@@ -174,14 +167,12 @@ def _refuse_another(timeline: Timeline, tag: str, state: Snapshot) -> None:
 
 
 def unprotect(timeline: Timeline, tags: Sequence[str]) -> None:
-    """Of a rollback that was not committed."""
     timeline.store.delete_many(map(timeline.paths.tag, tags))
 
 
 def _states_before_later_deletions(timeline: Timeline, plan: RollbackPlan) -> list[Snapshot]:
     """The states right before restored files were deleted a second time, after an earlier rollback. When a deletion expires,
-    Apache Paimon keeps the file if the last tag before it holds the file. The target's tag covers the first deletion; later ones
-    need a tag right before them.
+    Apache Paimon keeps the file if the last tag before it holds the file. The target's tag covers only the first deletion.
     """
     between = timeline.parallel(timeline.find, range(plan.target.id, plan.latest.id + 1))
     states = [s for s in between if s is not None]

@@ -1,9 +1,8 @@
 """The roots of a table: snapshots, tags and long-lived changelogs of every branch.
 
-Owns: finding and reading them. Must not know: what they reach, what is deleted. Source: format/snapshot §1, §5; format/commit
-§10.
-Invariants: manifests and data belong to all branches, so roots are always listed for all of them. A damaged root is an error,
-never skipped (H11).
+Owns: reading them. Must not know: what they reach, what is deleted. Source: format/snapshot §1, §5; format/commit §10.
+Invariants: manifests and data belong to all branches, so roots are always listed for all of them. A damaged one is an error
+(H11).
 """
 
 from __future__ import annotations

@@ -45,7 +45,6 @@ class UndoPlan(ShownAsText):
         commit: the snapshot of the commit.
         carried: which of several commits in that snapshot it is; None where it is the only one.
         before: the snapshot that it was built on; None for the first, and where it has expired and is not needed.
-        latest: the newest snapshot at the time of planning.
         added, removed: the files that come back, and those that go.
         marked: the data files whose deleted rows become as they were.
         index: the index files that go and come; `uploads`: the new ones.
@@ -116,17 +115,12 @@ class UndoPlan(ShownAsText):
 
 
 def plan_undo(timeline: Timeline, schema: TableSchema, meant: Commit, before: Snapshot | None, unique: str) -> UndoPlan:
-    """Plan an undo. Changes nothing.
+    """Plan an undo. Changes nothing. Raises as `Table.undo`, and Unsupported if an index file cannot be split.
 
     Args:
         meant: the commit. Of a snapshot that carries others, only the files of this one are taken back.
         before: the snapshot with the id before; None where there is none, or it has expired.
         unique: a text with which no other file's name begins.
-
-    Raises:
-        InvalidArgument: the commit changed nothing, or only made rows visible; or what it deleted has expired.
-        CommitConflict: a later commit builds on it; names that one.
-        Unsupported: the reverse would need an index file that cannot be split.
     """
     latest = timeline.latest()
     assert latest is not None  # there is `commit`
@@ -188,8 +182,7 @@ def _with_index(
     unique: str,
 ) -> UndoPlan:
     """With a primary key, others have left nothing in a bucket to which files come back, so its index files are exchanged as a
-    whole; where none come back, hashes of keys that are gone do no harm. Otherwise other commits may have put other vectors into
-    the same file.
+    whole; where none come back, hashes of keys that are gone do no harm. Otherwise a file may hold vectors of others.
     """
     changed = index_changes(old, new)
     now = timeline.index_entries(plan.latest)

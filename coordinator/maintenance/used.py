@@ -1,7 +1,6 @@
 """The names of all files that a table uses: those that its roots reach, and those that a journal or an intent holds.
 
-Owns: `UsedFiles`, `read_journals`, `newest_ids`. Must not know: which files are candidates, what is deleted. Source:
-format/commit §10, §12; H10, H11.
+Owns: `UsedFiles`, `read_journals`, `newest_ids`. Must not know: what is deleted. Source: format/commit §10, §12; H10, H11.
 Invariants: a file that any root of any branch mentions is used, as added or deleted. If a list or manifest is missing while its
 root still exists, the whole run ends, because the files that it names would look unused. Memory holds the metadata of a few
 roots at a time, and a fingerprint of each name.
@@ -45,9 +44,7 @@ ReadManifests = Callable[[Sequence[str]], "list[Array | None]"]
 
 @dataclass
 class UsedFiles:
-    """Collects what is used: keys, and URLs for files outside the table's folder. Threads of this process read manifests if
-    `read_manifests` is None.
-    """
+    """Collects keys, and URLs for files outside the table's folder. Threads read manifests if `read_manifests` is None."""
 
     timeline: Timeline
     schema: TableSchema
@@ -71,7 +68,7 @@ class UsedFiles:
         return there
 
     def add_journalled(self, commits: Iterable[Past]) -> None:
-        """The files of commits that may still be finished. What they have not written is not needed."""
+        """Adds the files of commits that may still be finished. What they have not written is not needed."""
         for commit in commits:
             key = f"{FOLDER}{commit.entries[0].commit}"
             snapshots = [parse_snapshot(tried.text.encode(), key) for tried in commit.tried]
@@ -79,8 +76,8 @@ class UsedFiles:
             self._add(Reach(self.timeline, self.schema, identities=True).named_by(roots))
 
     def add_intents(self, keys: Iterable[str], roots: Iterable[ObjectInfo]) -> None:
-        """The files that the next snapshots may carry for others. The intents were listed before these roots, so that what was
-        carried in between is found in a root. Raises TableCorrupt if an open one is garbled (H11).
+        """Adds the files that the next snapshots may carry for others. The intents were listed before these roots, so that what
+        was carried in between is found in a root. Raises TableCorrupt if an open one is garbled (H11).
         """
         for key, intent in all_open(self.timeline.store, keys, newest_ids(roots)):
             names = [line.file_name for line in intent.manifests]
@@ -90,7 +87,7 @@ class UsedFiles:
                     self.names.add_fingerprints(found)
 
     def _add(self, named: Sequence[Named]) -> set[str]:
-        """Metadata, and the files that its manifests name. Returns the manifests that are gone."""
+        """Adds metadata, and the files that its manifests name. Returns the manifests that are gone."""
         for one in named:
             self.names.add(one.keys)
         wanted = {m.file_name for n in named for m in (*n.state, *n.changelog)} - self._done

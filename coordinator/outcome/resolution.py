@@ -1,7 +1,6 @@
 """Finds out how a commit ended when its answer never arrived, for its writer or for another machine with its journal.
 
-Owns: `Case`, `find_out`, `await_answer`. Must not know: journals, how the commit was built. Source: architecture §3 (resolve),
-H2, H6, H9.
+Owns: `Case`, `find_out`, `await_answer`. Must not know: journals. Source: architecture §3 (resolve), H2, H6, H9.
 Invariants: a commit is *committed* only if its identity is found in a verified history. It is *not committed* only if every name
 that it tried, and both that its intent holds for, belong to a snapshot without it. In between, the last snapshot is sent again,
 with the same bytes and the same name, and only while its base is seen to exist; old knowledge of the base is not enough (H6).
@@ -53,7 +52,6 @@ class Case:
 
     Attributes:
         tried: all of its snapshots that may have been sent, oldest first. All but the last are known to be refused.
-        schema: the table's schema, if it was already read.
         window: where its intent may land, if it asked others to carry it and it is not known that they cannot any more.
     """
 
@@ -66,10 +64,8 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Resolution:
-    """The current state of a case. `finished`: it landed because this look sent it again.
-
-    `may_go_on`: everything that it sent has lost, and the next snapshot may carry it: its writer, or whoever has taken it over,
-    can publish that one.
+    """The current state of a case. `finished`: it landed because this look sent it again. `may_go_on`: all that it sent has
+    lost, and the next snapshot may carry it, which its writer, or whoever took it over, can publish.
     """
 
     outcome: Outcome
@@ -201,9 +197,7 @@ def _send_again(case: Case, timeline: Timeline) -> Resolution:
 
 
 def _gone(timeline: Timeline, tried: ev.SnapshotPrepared, schema: TableSchema | None) -> list[str]:
-    """Needed files that no longer exist: orphan cleaning may have removed them (H10). Raises TableCorrupt if a list or a
-    manifest of its own is gone.
-    """
+    """Orphan cleaning may have removed needed files (H10). Raises TableCorrupt if a list or a manifest of its own is gone."""
     made = parse_snapshot(tried.text.encode(), timeline.paths.snapshot(tried.snapshot.id))
     keys = FileKeys(schema or timeline.schema(made.schema_id))
     wanted = [timeline.paths.manifest(line.file_name) for line in timeline.manifest_list(made.base_manifest_list)]

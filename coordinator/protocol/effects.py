@@ -14,9 +14,7 @@ from .snapshot_ref import SnapshotRef
 
 @dataclass(frozen=True, slots=True)
 class ResolveLatest:
-    """Find the snapshot to build on; `at_least` is one that is known to exist. `registered_on` is the base of this commit's
-    intent, if there is one: it may be aboard of a snapshot by now.
-    """
+    """`at_least` is known to exist. The intent that was registered on `registered_on` may be aboard of a snapshot by now."""
 
     attempt: int
     at_least: SnapshotRef | None
@@ -68,9 +66,7 @@ class RemoveIntents:
 
 @dataclass(frozen=True, slots=True)
 class CollectChanges:
-    """Settle the entries of this commit on `base`, and check them for conflicts. `asks_first`: others are to carry them, so the
-    manifests of the base are not needed yet.
-    """
+    """Settle and check the entries on `base`. `asks_first`: others are to carry them, so its manifests are not needed yet."""
 
     base: SnapshotRef | None
     asks_first: bool = False

@@ -37,13 +37,11 @@ class LatestResolved:
     """The snapshot to build on is known.
 
     Attributes:
-        base: None where the table has none.
         snapshot_uuid: the new uuid of this attempt's snapshot.
         inspected_through: every snapshot up to this id was searched for the identity (0 = none).
         last_identifier: the largest identifier of this user that the table remembers.
         replay_of: the snapshot that the same identity made earlier.
         doubt: why the same identity may have landed earlier although nobody remembers it; empty where it has not.
-        aboard: the snapshot that carries this commit.
         closed: both snapshots that could carry it are published without it, so that its intent holds no more.
         crowded: others commit too, so that it is worth asking them to carry this commit.
     """
@@ -249,9 +247,7 @@ class SnapshotPublished:
 
 @dataclass(frozen=True, slots=True)
 class PublishRefused:
-    """The name exists, perhaps because of this commit's own earlier send (H3). `earlier_send`: one was neither accepted nor
-    refused, and may still land (H9).
-    """
+    """The name exists, perhaps by this commit's own earlier send (H3). `earlier_send`: one may still land (H9)."""
 
     earlier_send: bool = False
 
@@ -383,8 +379,7 @@ def event_json(event: Event) -> dict[str, Any]:
 
 
 def event_from_json(raw: dict[str, Any]) -> Event:
-    """The event that `event_json` wrote; unknown keys (a journal's time, say) are ignored. Raises KeyError or TypeError for
-    other text.
+    """The event that `event_json` wrote; unknown keys (a journal's time, say) are ignored. Raises KeyError or TypeError.
 
     >>> event_from_json({"event": "FoundAnother", "winner": {"id": 1, "identity": "u"}, "user": "me", "at_ms": 5}).winner
     SnapshotRef(id=1, identity='u')

@@ -210,9 +210,7 @@ def late(user: str, identifier: int, last: int | None) -> str:
 
 
 def _is_late(request: ev.CommitRequested, event: ev.LatestResolved) -> bool:
-    """Whether a larger identifier of the user has landed. Such a commit asks nobody to carry it: earlier versions remember the
-    last identifier that they carry as the largest one.
-    """
+    """Such a commit asks nobody to carry it: earlier versions remember the last identifier that they carry as the largest."""
     last = event.last_identifier
     return last is not None and request.identifier is not None and request.identifier < last
 

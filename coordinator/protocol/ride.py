@@ -1,8 +1,7 @@
 """What the machine remembers about riding with other commits.
 
 Owns: `Ride`. Must not know: phases, stores, how an intent is written. Source: decision 71.
-Invariant: an intent counts as registered from the event before its request on, until both snapshots that could carry it were
-read and name others.
+Invariant: an intent counts as registered from the event before its request until both snapshots that could carry it name others.
 """
 
 from __future__ import annotations
@@ -24,11 +23,8 @@ class Ride:
 
     Attributes:
         window: the base of the intent that may still be carried; None if there is none.
-        files: the files of all intents so far.
         manifests: those that the intent names, which the snapshot that carries it needs.
-        rank: how many others may lead before this commit.
         asks_first: the commit asks others to carry it before its own first try.
-        polls: how often it has looked for the next snapshot.
         aboard: the commit was found in another's snapshot.
         spent: why no further intent is registered, once the retry policy grants no other attempt; empty before.
     """

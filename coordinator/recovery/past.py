@@ -1,7 +1,6 @@
 """The history of each commit in a journal, folded from the entries that count.
 
-Owns: `Past`, `pasts`. Must not know: stores, tables, how the entries are kept, how a commit is finished. Source: architecture
-§3.
+Owns: `Past`, `pasts`. Must not know: stores, tables, how entries are kept, how a commit is finished. Source: architecture §3.
 Invariants: entries that a writer added after its commit was taken over do not count. If a damaged line may belong to a commit,
 only what was known before that line, or found out after it, is reported.
 """
@@ -25,9 +24,7 @@ class Past:
     """What a journal knows about one commit.
 
     Attributes:
-        entries: oldest first.
         state: of its machine, from the events that count.
-        tried: the snapshots that may have been sent.
         resolved: its outcome, if another process found it out later.
         damage: why the journal does not show how it ended; None where it does.
         intent: its newest intent, if it has asked others to carry it.

@@ -179,8 +179,6 @@ def recover_journal(
 
 @dataclass(frozen=True)
 class _Asked:
-    """The arguments of `recover`."""
-
     homes: Homes
     around: Surroundings
     dry_run: bool
@@ -249,7 +247,7 @@ def _is_open(past: Past, asked: _Asked) -> bool:
 
 
 def _one(journal: SharedJournal, past: Past, refused: str, asked: _Asked) -> RecoveredCommit:
-    """Looked up only where no other process can change it meanwhile."""
+    """The outcome is looked up only where no other process can change it meanwhile."""
     told = _told(past)
     if told.known:
         _tidy(journal, past, asked)  # its writer may have died before it could

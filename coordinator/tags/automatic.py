@@ -1,7 +1,6 @@
 """Automatic tags: which are due, which of the older ones go, and making and deleting them.
 
-Owns: `Rules`, `plan_automatic`, `AutomaticPlan`, `apply_automatic`. Must not know: when it is called. Source: format/snapshot §5;
-decision 54.
+Owns: `Rules`, `plan_automatic`, `apply_automatic`. Must not know: when it is called. Source: format/snapshot §5; decision 54.
 Invariants: for the same history the names are Apache Paimon's. Several processes may do it at once: of two tags of one name the
 first stays. A tag that would be deleted again at once is not made.
 """
@@ -193,14 +192,12 @@ def _is_due(rules: Rules, periods: Periods, time: datetime, following: datetime 
 
 
 def _names(timeline: Timeline) -> tuple[list[str], set[str]]:
-    """Of all tags, and of those with a success file."""
     keys = dict.fromkeys(info.key for info in timeline.store.list(timeline.paths.tag_dir))
     names = [name for key in keys if (name := timeline.paths.tag_of(key)) is not None]
     return names, {name for name in names if success_file(timeline, name) in keys}
 
 
 def _snapshots_after(timeline: Timeline, last: int) -> Iterator[Snapshot]:
-    """Oldest first."""
     ids = [number for number in timeline.snapshot_ids() if number > last]
     for first in range(0, len(ids), _STRIDE):
         found = timeline.parallel(timeline.find, ids[first : first + _STRIDE])
@@ -256,9 +253,7 @@ def apply_automatic(
     around: Surroundings = MACHINE,
     progress: Progress | None = None,
 ) -> AutomaticPlan:
-    """Carry out a plan, and return it as it was carried out. A tag that another process has made meanwhile, or whose snapshot
-    has expired, is left out.
-    """
+    """Returns what was done: a tag that another process made meanwhile, or whose snapshot has expired, is left out."""
     made = []
     if plan.unmarked is not None:
         mark_created(timeline, plan.unmarked, around.wall_ms)

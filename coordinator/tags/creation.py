@@ -37,12 +37,7 @@ def list_tags(timeline: Timeline) -> list[Tag]:
 
 
 def create_tag(timeline: Timeline, tag: Tag, around: Surroundings = MACHINE) -> Tag:
-    """Create a tag, and return it as it is in the store. One that already says the same is left as it is.
-
-    Raises:
-        InvalidArgument: there is another tag of this name, or the snapshot has expired.
-        OutcomeUnknown: the store does not say whether it was created; `resolve()` asks again.
-    """
+    """Create a tag, and return the one in the store, which stays if it says the same. Raises as `Table.create_tag`."""
     key, source = timeline.paths.tag(tag.name), timeline.file_of(tag.snapshot)
     if not create_schema(timeline.store, key, tag.to_json(), around, called="tag"):
         return _same(timeline, tag)
@@ -68,8 +63,7 @@ def _says(tag: Tag) -> tuple[str, int | None]:
 
 
 def refuse_vanished(timeline: Timeline, snapshot: Snapshot, source: str) -> None:
-    """After a new root was written, look again for the file that it was copied from. Raises InvalidArgument if that is gone, or
-    about to go.
+    """After a new root was written, look again for the file that it was copied from. Raises InvalidArgument if that goes.
 
     An expiry that looked for tags earlier has raised EARLIEST above the snapshot by then (decision 10); whoever deletes the
     other tag has deleted its file before the files that it keeps (decision 54).
@@ -114,12 +108,7 @@ def replace_tag(timeline: Timeline, schema: TableSchema, old: Tag, tag: Tag) -> 
 
 
 def rename_tag(timeline: Timeline, name: str, new_name: str, around: Surroundings = MACHINE) -> Tag:
-    """Give a tag another name. If a run is cut off, both names exist; run it again to finish it.
-
-    Raises:
-        InvalidArgument: there is no such tag, or another one has the new name.
-        OutcomeUnknown: the store does not say whether the new name was created; the old one is still there.
-    """
+    """Give a tag another name. If it is cut off, both exist; run it again. Raises as `Table.rename_tag`, and OutcomeUnknown."""
     old_key, new_key = timeline.paths.tag(name), timeline.paths.tag(new_name)
     try:
         data = timeline.store.get(old_key)

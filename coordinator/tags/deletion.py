@@ -68,15 +68,11 @@ class UntaggingPlan(ShownAsText):
 def plan_untagging(
     timeline: Timeline, schema: TableSchema, names: Iterable[str], interrupted: Iterable[str] = ()
 ) -> UntaggingPlan:
-    """Plan the deletion of tags of the timeline's branch. Changes nothing.
+    """Plan the deletion of tags of the timeline's branch. Changes nothing. Raises as `Table.delete_tag`.
 
     Args:
         names: the tags to delete. What an interrupted deletion of the same names has left is part of the plan.
         interrupted: further names, of which only that is deleted; a tag of such a name stays.
-
-    Raises:
-        InvalidArgument: there is no such tag.
-        TableCorrupt: a root, or a file that a remaining root needs, cannot be read; then nothing may be deleted (H11).
     """
     listed = list_roots(timeline)
     by_key, recorded = {info.key: info for info in listed}, list(timeline.store.list(_records_dir(timeline)))
@@ -186,12 +182,7 @@ def _planned(
 
 @past_refusals()
 def apply_untagging(timeline: Timeline, plan: UntaggingPlan, progress: Progress | None = None) -> UntaggingPlan:
-    """Carry out a plan, after a second look at newer roots. Returns the plan as it was carried out.
-
-    Raises:
-        CommitConflict: a tag was replaced meanwhile: plan again.
-        StoreUnavailable: the store failed midway: run it again.
-    """
+    """Carry out a plan, after a second look at newer roots. Raises CommitConflict if a tag was replaced, StoreUnavailable."""
     refuse_changed(timeline, plan)
     record(timeline, plan)
     keys = [key for key, _ in plan.files]
@@ -233,5 +224,5 @@ def free(timeline: Timeline, plan: UntaggingPlan, progress: Progress | None = No
 
 
 def success_file(timeline: Timeline, name: str) -> str:
-    """Of option `tag.create-success-file`."""
+    """The file of option `tag.create-success-file`."""
     return f"{timeline.paths.tag_dir}tag-{SUCCESS_FOLDER}/{name}{SUCCESS_SUFFIX}"

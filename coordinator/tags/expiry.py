@@ -1,10 +1,8 @@
 """Which tags have outlived their retention.
 
-Owns: `outlived`, `wall_time`, `keeps_a_clone`. Must not know: how a tag is deleted. Source: format/snapshot §5; decisions 54,
-72.
+Owns: `outlived`, `keeps_a_clone`. Must not know: how a tag is deleted. Source: format/snapshot §5; decisions 54, 72.
 Invariants: a tag that keeps the files of a clone is deleted only by a person, who names it. A tag's time of creation has no
-zone. It counts as old only if its file is as old, too, by the store's clock: a tag that was made in another zone is not deleted
-hours too early.
+zone. It is old only if its file is, too, by the store's clock: one that was made in another zone is not deleted hours too early.
 """
 
 from __future__ import annotations
@@ -40,8 +38,8 @@ def outlived(timeline: Timeline, now_ms: int, older_than_ms: int | None = None, 
 
     Args:
         now_ms: milliseconds since 1970.
-        older_than_ms: also tags that are older than this time, whatever their retention. For a tag without a time of creation
-            its file's time counts.
+        older_than_ms: also tags that are older than this time, whatever their retention. Without a time of creation its file's
+            counts.
         of_clone: the table is a clone by reference itself.
     """
     listed = {name: info for name, info in timeline.tag_files().items() if not keeps_a_clone(name, of_clone)}

@@ -25,8 +25,7 @@ _LENGTHS = {"daily": timedelta(days=1), "hourly": timedelta(hours=1), "two-hours
 
 @dataclass(frozen=True)
 class Periods:
-    """How long a period is, and the form of its tag's name. `daily`: what follows the day in a name is left out where names are
-    read.
+    """How long a period is, and the form of its tag's name. `daily`: what follows the day in a name is not read.
 
     >>> days = Periods.of(TableOptions({}))
     >>> days.name_of(days.before(datetime(2026, 1, 2, 3, 4)))
@@ -56,7 +55,6 @@ class Periods:
         return found
 
     def name_of(self, time: datetime) -> str:
-        """Of the period that begins at a time."""
         return time.strftime(self.form)
 
     def time_of(self, name: str) -> datetime | None:
@@ -74,11 +72,11 @@ class Periods:
         return time if self.name_of(time) == text else None
 
     def before(self, time: datetime) -> datetime:
-        """Begin of the last period that was over at a time."""
+        """When the last period began that was over at a time."""
         return time - (time - _EPOCH) % self.length - self.length
 
     def after(self, time: datetime) -> datetime:
-        """Begin of the period after the one that begins at a time."""
+        """When the period after this one begins."""
         return time + self.length
 
 

@@ -69,7 +69,7 @@ class StreamBatch:
 
 
 def report_batch(batch: StreamBatch) -> None:
-    """To loggers, to the file of `LAKELATCH_STREAM_LOG`, and to OpenTelemetry if the process uses it."""
+    """Reports to loggers, to the file of `LAKELATCH_STREAM_LOG`, and to OpenTelemetry if the process uses it."""
     with suppress(Exception):  # from a filter, a handler or an exporter of the application (H17)
         if STREAM_LOG.isEnabledFor(logging.INFO):
             STREAM_LOG.info("%s", batch, extra={"lakelatch": asdict(batch)})

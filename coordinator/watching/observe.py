@@ -1,7 +1,6 @@
 """Lets applications watch commits while they run: log records in `logs`, spans and metrics in `telemetry`; off by default.
 
-Owns: `Watch`, which notifies the watchers. Must not know: the steps of a commit, or how they are carried out. Source:
-architecture §3 (events out).
+Owns: `Watch`, which notifies the watchers. Must not know: the steps of a commit. Source: architecture §3 (events out).
 Invariants: a watcher never changes an outcome (H17): if it raises, it is no longer notified, and nothing else happens. Without
 watchers a commit only pays for checking the level of a logger.
 """
@@ -83,9 +82,7 @@ class Watch:
 
 
 def watch(about: About, clock: Callable[[], float]) -> Watch:
-    """The watchers of this commit: loggers with a low enough level, and OpenTelemetry if the application uses it. OpenTelemetry
-    is not imported here: if no other module of this process has imported it, there is nothing to send spans to.
-    """
+    """OpenTelemetry is not imported here: if no other module of this process did, there is nothing to send spans to."""
     watchers: list[Watcher] = []
     if somebody_reads():
         watchers.append(Logged(about))

@@ -2,10 +2,9 @@
 
 Owns: `Traced`, `count_batch`, the names of spans, metrics and attributes (docs/observability.md lists them). Must not know:
 exporters, the SDK. Imported by `observe` and `batches` only if the application has imported OpenTelemetry.
-Invariants: a span's parent is the span that was open when it began, whichever thread ends it. Every span that is begun is
-ended, however the commit ends. Spans are made from events after the fact, and cost the commit nothing but time. Labels of
-metrics have few values each: never a key, user or id; only those of streams name the table (H19: nothing secret is reported, see
-`observe`).
+Invariants: a span's parent is the span that was open when it began, whichever thread ends it. Every span that is begun is ended,
+however the commit ends. Spans are made from events after the fact, and cost the commit nothing but time. Labels of metrics have
+few values each: never a key, user or id; only those of streams name the table (H19).
 """
 
 from __future__ import annotations
@@ -175,7 +174,7 @@ class Traced:
         span.end(ended_ns)
 
     def ended(self, how: Ended) -> None:
-        """With an error status if the commit did not land."""
+        """The span has an error status if the commit did not land."""
         self._over = True
         self._end_attempt()
         labels = {
@@ -194,7 +193,6 @@ class Traced:
 
 
 def _told(event: Event) -> dict[str, str | int | bool]:
-    """Those that fit into an attribute."""
     fields = event_json(event).items()
     return {f"lakelatch.{name}": value for name, value in fields if name != "event" and isinstance(value, str | int)}
 

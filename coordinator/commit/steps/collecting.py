@@ -120,9 +120,8 @@ class Collecting(RunState):
         return Base(latest, manifests, schema_id, now_ms, look.unhinted)
 
     def _compare(self, seen: Snapshot | None, look: Latest) -> None:
-        """Note if another writer has renamed over the snapshot that this process knew, whose rows are then gone. Only engines
-        without an atomic create do. Where one of them has won the race, or the winner was built on another base, that snapshot
-        is read again.
+        """Note if another writer, an engine without an atomic create, has renamed over the snapshot that this process knew. Its
+        rows are gone then. Where such an engine won the race, or the winner has another base, that snapshot is read again.
         """
         known = self._known.snapshot if self._known is not None else None
         if known is None or not known.own_properties:

@@ -172,13 +172,13 @@ class Publishing(RunState):
                 assert_never(other)
 
     def rest_before_hint(self) -> None:
-        """Until the store takes another write of the hint. A newer snapshot may come meanwhile, whose hint is to be written."""
+        """Waits until the store takes another write of the hint. A newer snapshot may come meanwhile, whose hint is due then."""
         rest_s = self.knows.hinted_s + rewrite_seconds(self.store) - self.around.monotonic_s()
         if rest_s > 0:
             self.around.sleep(rest_s)
 
     def write_hint(self, effect: do.WriteHint, newest_id: int) -> Event:
-        """Best effort: soon after the commit or never, not lower than a known id, and not for a snapshot that is gone (H7)."""
+        """LATEST is written soon after the commit or never, not below a known id, nor for a snapshot that is gone (H7)."""
         if newest_id > effect.snapshot_id:
             return ev.HintSkipped(f"snapshot {newest_id} is newer")
         key = self.timeline.paths.hint("LATEST")

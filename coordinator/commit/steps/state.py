@@ -39,10 +39,8 @@ class Attempt:
     """One attempt to publish, and its progress; after a lost race another one begins.
 
     Attributes:
-        base, ours: the snapshot that it builds on, and the one that it makes.
         recalled, memory: the identities found in the base's history, and those that the new snapshot remembers.
         identities: new files for the identities that the snapshot has no room for.
-        base_manifests: the manifests that the base list names.
         sent_ms: monotonic clock at its first send, in milliseconds; None before.
     """
 
@@ -156,7 +154,7 @@ class RunState:
         return base.is_fresh(self.around.now_ms, self.schema.options.get(opt.SNAPSHOT_TIME_RETAINED))
 
     def _read_manifests(self) -> None:
-        """Early: an error is met again, and told, when they are needed."""
+        """Reads them early. An error is met again, and told, when they are needed."""
         with suppress(LakelatchError):
             self._with_manifests()
 
