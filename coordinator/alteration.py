@@ -1,7 +1,6 @@
 """Changes a table's schema, and reports the change once it is safe against the table's first commit.
 
-Owns: `alter`. Must not know: how a schema is changed (`core.metadata.schema_changes`), how a commit is made. Source: decision
-18.
+Owns: `alter`. Must not know: how schemas are changed (`core.metadata.schema_changes`) or commits made. Source: decision 18.
 Invariants: a change of the layout is reported as made only if no file was committed under another layout. A change that lost to
 first files of another layout is undone completely and reported as not committed. All other changes are one atomic create.
 """

@@ -2,8 +2,8 @@
 
 Owns: `Surroundings`, the only interface between the coordinator and these; `backoff_s` and `LEAST_LOOK_S`, which set the pace of
 repeated requests. Must not know: stores, how any of it is used.
-Invariant: a commit whose surroundings and store give the same answers takes the same steps. The lab passes virtual ones, and
-runs all else as shipped.
+Invariant: a commit whose surroundings and store give the same answers takes the same steps. The lab passes virtual surroundings
+and runs everything else as shipped.
 """
 
 from __future__ import annotations

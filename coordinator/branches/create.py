@@ -1,7 +1,6 @@
 """Makes a branch: from a snapshot, from a tag, or empty with the table's schemas.
 
-Owns: `create_branch`, the order of its files. Must not know: rows, how the branch is written to later. Source: format/snapshot
-§5; H10.
+Owns: `create_branch`, the order of its files. Must not know: rows, how it is written to later. Source: format/snapshot §5; H10.
 Invariants: of several calls for one name one makes the branch. Its schemas are written last, and schema 0 after all others, so
 that whoever opens a branch finds it whole. The snapshot that it begins with is a root as soon as it is there; after that its
 source is looked at again, so that no expiry takes its files unseen (decision 10). The claim is looked at last: a deletion of

@@ -2,8 +2,7 @@
 
 Owns: `branch_tag`, `maker_of`, `hold_shared`, `inherited`, `release_shared`. Must not know: how a branch is made or deleted.
 Source: decision 106.
-Invariant: when Apache Paimon expires snapshots, of main or of a branch, it asks the tags of main alone. A snapshot of both is
-tagged in both.
+Invariant: Apache Paimon's expiry, of main or of a branch, asks the tags of main alone. A snapshot of both is tagged in both.
 """
 
 from __future__ import annotations
@@ -32,7 +31,9 @@ def branch_tag(snapshot_id: int, maker: str) -> str:
 
 
 def is_branch_tag(name: str) -> bool:
-    """>>> is_branch_tag("branch-7-ab12cd34"), is_branch_tag("branch-7")
+    """Whether it is the name of such a tag.
+
+    >>> is_branch_tag("branch-7-ab12cd34"), is_branch_tag("branch-7")
     (True, False)
     """
     return re.fullmatch(rf"branch-\d+-[0-9a-f]{{{_UNIQUE}}}", name) is not None

@@ -53,7 +53,8 @@ class Branch(ShownAsText):
 
 
 def check_branch_name(name: str) -> str:
-    """A name that a new branch may have. Raises InvalidArgument for `main`, numbers, and what cannot be a file's name.
+    """A name that a new branch may have. Raises InvalidArgument if it is blank, `main`, a number, too long, or no file name, or
+    has invisible characters.
 
     >>> check_branch_name("staging")
     'staging'

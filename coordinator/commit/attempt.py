@@ -1,8 +1,8 @@
 """Encodes one attempt of a commit as bytes: delta manifests, lists, index manifest and snapshot. Pure.
 
 Owns: the contents of each file of an attempt. Must not know: stores, the machine, retries. Source: format/commit §2.
-Invariants: what depends on the base is computed again for each attempt. The record count is the base's plus the delta. File
-sizes are exact.
+Invariants: what depends on the base is computed again for each attempt. The total record count is the base's plus the delta.
+Recorded file sizes are exact.
 """
 
 from __future__ import annotations
@@ -134,8 +134,7 @@ class Delta:
     """The delta manifests of a commit and their list, reused by later attempts as long as the entries stay the same.
 
     Attributes:
-        lines: the manifests as the list names them, the commit's own (`files`) first; the list has no name before it is to be
-            written.
+        lines: the manifests as the list names them, the commit's own (`files`) first; the list has no name until it is due.
         changelog: the manifests of changelog files and their list, if there are any.
     """
 

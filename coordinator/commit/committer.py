@@ -282,8 +282,7 @@ class Committer:
         """The receipt of an identity that landed before, or None. Reads the store.
 
         Args:
-            commits_next: a commit of this identity follows at once on the snapshot that was found here, and looks the identity
-                up again.
+            commits_next: a commit of it follows at once on the snapshot that was found here, and looks the identity up again.
 
         Raises:
             InvalidArgument: a larger identifier has landed, though the identifiers come in order; or they are another query's.

@@ -9,8 +9,8 @@ order in which they began, and one that lands later may be the older one. That i
 numbers, and as long as nothing was merged, between the two, that ought to have been merged with the older rows as well.
 
 A commit that has read rows of the table, or taken some away, is ordered by where it landed: after all that it has seen and
-before all that it has not. So a job that lands later is newer than all that, and an overwrite is older than what was added while
-it ran.
+before all that it has not. So a job that lands later is newer than that commit and all before it, and an overwrite is older than
+what was added while it ran, and stays.
 """
 
 from __future__ import annotations

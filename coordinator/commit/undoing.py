@@ -69,7 +69,7 @@ class _Left:
 
 
 def _replaced_since(changes: Sequence[Landed], came_back: Mapping[bytes, str]) -> Conflict | None:
-    """The newest commit that replaced partitions to which files come back (`came_back`, with their paths), unless it was itself
+    """The newest commit that replaced partitions to which files come back (`came_back`, with paths), unless it was itself
     undone. Had the commit never been, it would have found those files. A compaction or an append asks for no rows, an undo for
     its commit's.
     """

@@ -2,7 +2,7 @@
 
 Owns: `Manifests`. Must not know: which snapshot is the newest. Source: format/snapshot §3, format/manifests.
 Invariants: a missing file is reported by its name and by the file that names it. What is damaged is not kept in memory, as it
-may be restored.
+may be restored under its name.
 """
 
 from __future__ import annotations

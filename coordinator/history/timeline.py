@@ -135,8 +135,7 @@ class Timeline(Manifests):
         Args:
             seen: a snapshot that was part of the history. The following ids are requested in parallel with the listing, so that
                 a writer that is a little behind needs one round trip. A listing without it is stale, and continued from it.
-            just_read: `seen` was read a moment ago and is this table's. Otherwise it is read again, as it may have been
-                replaced.
+            just_read: `seen` was read a moment ago and is this table's. Otherwise it is read again: it may be another by now.
             beyond: how many of the ids that follow `seen` are requested.
             listed: the tag that `seen` had in an earlier listing, before it was read. With the same tag it is not read again.
 

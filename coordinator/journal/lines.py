@@ -149,8 +149,7 @@ class BoundJournal:
 
 
 def address_of(url: str) -> str:
-    """The URL of a table in one spelling: a journal's reader may run in another folder. Raises InvalidArgument for an impossible
-    one.
+    """The URL of a table in one spelling: a journal's reader may run in another folder. Raises InvalidArgument.
 
     >>> address_of("s3://lake/flights/"), address_of("/data/../lake"), address_of("file:///lake/")
     ('s3://lake/flights', '/lake', '/lake')

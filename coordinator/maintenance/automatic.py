@@ -1,7 +1,6 @@
 """Expiry after a commit, where the table's options say so: on a thread of its own, after the caller has its receipt.
 
-Owns: `AfterCommit`, and when it is a table's turn. Must not know: commits, what expires. Source: format/commit §9; decision 65;
-H23.
+Owns: `AfterCommit`, and the turns of tables. Must not know: commits, what expires. Source: format/commit §9; decision 65; H23.
 Invariants: a commit is neither failed nor delayed by it. In one process no two expiries of one branch run at once. The child of
 a fork begins afresh. At the interpreter's end it runs on for a few seconds at most; the next finishes it.
 """

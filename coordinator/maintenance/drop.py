@@ -3,7 +3,7 @@
 Owns: `plan_drop`, `DropPlan`, `apply_drop`. Must not know: rows, catalogs. Source: decision 58; H11, H16, H21.
 Invariants: only files of the format are deleted, and none of a table that lies below this one. Schema 0 is marked first: from
 then on no commit of an open handle stands. It is deleted last, so that an interrupted drop is seen and can be run again, and no
-table is made among the remains. The folder is listed until nothing is left, because earlier commits may still bring files.
+table is made among the remains. The folder is listed until nothing is left, as commits before the mark may still bring files.
 """
 
 from __future__ import annotations

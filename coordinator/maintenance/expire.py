@@ -1,7 +1,7 @@
 """Snapshot expiry: deletes a table's oldest snapshots, and the files that only they need.
 
-Owns: `plan_expiry`, `ExpiryPlan`, `apply_expiry`, `expire`. Must not know: rows. Source: format/commit §9; H6, H7, H10, H11;
-decisions 56, 64.
+Owns: `plan_expiry`, `ExpiryPlan`, `apply_expiry`, `expire`. Must not know: rows, the command line. Source: format/commit §9; H6,
+H7, H10, H11; decisions 56, 64.
 Invariants: candidates are listed before the roots that stay, so that files of concurrent commits are seen. All roots of all
 branches protect the files that they reach. Snapshot files are deleted last, oldest first, so that the next run finishes an
 interrupted one; where changelogs outlive snapshots, a copy of the snapshot file is made before. EARLIEST is raised before
@@ -102,8 +102,7 @@ class ExpiryPlan(ShownAsText):
 def plan_expiry(
     timeline: Timeline, schema: TableSchema, retention: Retention, refused: RefusedRoots | None = None
 ) -> ExpiryPlan:
-    """Plan an expiry of the branch. Changes nothing. `refused` snapshots are left alone and keep no file; it notes what is
-    planned.
+    """Plan an expiry of the branch. Changes nothing. `refused` snapshots are left alone and keep no file; it notes the plan.
 
     Raises:
         TableCorrupt: a root, or a file that a remaining root needs, cannot be read; then nothing may be deleted (H11).
@@ -253,7 +252,7 @@ def _adds_only(timeline: Timeline, plan: ExpiryPlan, root: Root) -> bool:
 
 def _raise_earliest(timeline: Timeline, earliest_id: int) -> None:
     """EARLIEST announces the deletion before the second look for tags. A process that tags a snapshot and then finds EARLIEST
-    above it knows that the look may have missed the tag (decision 10). It is never lowered (H7).
+    above it knows that the look may have missed the tag (decision 10). An overtaken expiry does not lower it (H7).
     """
     hinted = timeline.hint("EARLIEST")
     if hinted is None or hinted < earliest_id or timeline.find(hinted) is None:

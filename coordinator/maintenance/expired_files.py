@@ -116,8 +116,7 @@ class Keeper:
     def kept(
         self, doomed: frozenset[ObjectInfo], ends: Sequence[Root], metadata: Iterable[str], latest: int
     ) -> set[str]:
-        """The keys, of data files and of metadata, that roots need. Raises TableCorrupt if a root that stays lacks metadata
-        (H11).
+        """The keys, of data files and of metadata, that roots need. Raises TableCorrupt if one that stays lacks metadata (H11).
 
         Args:
             doomed: the roots that go.

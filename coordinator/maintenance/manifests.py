@@ -2,8 +2,8 @@
 
 Owns: `ManifestPlan`, `plan_manifests`, `compact_manifests`. Must not know: how manifests are merged, data files, rows. Source:
 format/manifests §4, §5; format/commit §3.
-Invariants: the live files before and after are the same, and the delta is empty. On what other jobs commit meanwhile, it is made
-anew.
+Invariants: the live files before and after are the same, and the delta is empty. Jobs that commit meanwhile lose nothing: the
+merge is made anew on what they left.
 """
 
 from __future__ import annotations

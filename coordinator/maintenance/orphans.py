@@ -5,7 +5,7 @@ format/commit §12; H10, H11.
 Invariants: candidates are listed first, and the used files are looked up afterwards. A file that any root of any branch mentions
 stays, live or deleted, and so do the files of commits that a journal or an open intent holds. Only folders of the format are
 searched, and files are compared by their whole path. A file whose age the store does not report stays. Memory does not grow with
-them.
+the number of candidates.
 """
 
 from __future__ import annotations
@@ -229,8 +229,8 @@ def apply_clean(
     delete: DeleteFiles | None = None,
     at_once: int | None = None,
 ) -> OrphanPlan:
-    """Delete the orphans, looking at newer roots again and again, and return the plan as it was carried out. `delete` and
-    `at_once`: in another way than with threads of this process, so many batches together. Raises StoreUnavailable: run it again.
+    """Delete the orphans, looking at newer roots again and again, and return the plan as it was carried out. `delete` does it in
+    another way than threads of this process, `at_once` batches together. Raises StoreUnavailable: run it again.
     """
     timeline, done = plan.used.timeline, FileSpool()
 

@@ -34,8 +34,7 @@ class Overwrite:
     """A snapshot that may have brought files back.
 
     Attributes:
-        oldest_ms: the earliest creation time of the data files that it adds; None if it adds none. A file that comes back keeps
-            its.
+        oldest_ms: the earliest creation time of the data files that it adds, which files that come back keep; None without any.
         names: index files, index manifest and statistics that it names and the snapshot before it does not.
     """
 

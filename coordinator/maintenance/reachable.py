@@ -1,7 +1,6 @@
 """The files that roots reach: lists, manifests, index files, statistics and data files.
 
-Owns: `Reach`, which reads each file once. Must not know: which roots expire, what is deleted. Source: format/commit §10, §12;
-H11.
+Owns: `Reach`, which reads each file once. Must not know: which roots expire, what goes. Source: format/commit §10, §12; H11.
 Invariants: a file that any root names is reached. If a list or manifest is missing while its root still exists, the whole run
 ends, because the files that it names would look unused. Memory holds only facts about candidates for deletion.
 """

@@ -2,8 +2,8 @@
 
 Owns: `Retention` (the options and arguments of Apache Paimon's expire_snapshots) and `expirable`, the pure choice. Must not
 know: stores. Source: format/commit §9; H6.
-Invariants: the newest snapshot stays. A snapshot expires only after all older ones. One so young that a commit may use its name
-stays in any case.
+Invariants: the newest snapshot stays. A snapshot expires only after all older ones. One so young that a commit may be using its
+name stays, whatever the arguments say.
 """
 
 from __future__ import annotations

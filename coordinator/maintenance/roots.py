@@ -1,8 +1,7 @@
 """The roots of a table: snapshots, tags and long-lived changelogs of every branch.
 
 Owns: reading them. Must not know: what they reach, what is deleted. Source: format/snapshot §1, §5; format/commit §10.
-Invariants: manifests and data belong to all branches, so roots are always listed for all of them. A damaged one is an error
-(H11).
+Invariants: manifests and data belong to all branches, so roots are listed for all of them. A damaged one is an error (H11).
 """
 
 from __future__ import annotations

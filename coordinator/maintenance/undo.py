@@ -182,7 +182,7 @@ def _with_index(
     unique: str,
 ) -> UndoPlan:
     """With a primary key, others have left nothing in a bucket to which files come back, so its index files are exchanged as a
-    whole; where none come back, hashes of keys that are gone do no harm. Otherwise a file may hold vectors of others.
+    whole; where none come back, hashes of keys that are gone do no harm. Otherwise a file may hold other commits' vectors.
     """
     changed = index_changes(old, new)
     now = timeline.index_entries(plan.latest)

@@ -1,7 +1,7 @@
 """Tracks the metadata files that one commit wrote, and which of them a snapshot that may have landed needs.
 
-Owns: `Ledger`, the only record of these files, and the only rule for deleting them. Must not know: stores, phases, why a commit
-ended. Hazards: H5, H20.
+Owns: `Ledger`, the only record of a commit's own metadata files, and the only rule for deleting them. Must not know: stores,
+phases, why a commit ended. Hazards: H5, H20.
 Invariant: what is discarded is all written files minus all named ones, computed once, when the commit has ended. Nothing is
 discarded while a send or an upload may still land.
 """

@@ -38,7 +38,7 @@ def outlived(timeline: Timeline, now_ms: int, older_than_ms: int | None = None, 
 
     Args:
         now_ms: milliseconds since 1970.
-        older_than_ms: also tags that are older than this time, whatever their retention. Without a time of creation its file's
+        older_than_ms: also tags that are older than this, whatever their retention. Without a time of creation their file's
             counts.
         of_clone: the table is a clone by reference itself.
     """

@@ -49,7 +49,9 @@ class StreamBatch:
     size: int | None = None
 
     def __str__(self) -> str:
-        """>>> print(StreamBatch("read", "lake/t", "planned", 7, snapshots=2, behind=1, rows=10, size=99))
+        """The batch as one line.
+
+        >>> print(StreamBatch("read", "lake/t", "planned", 7, snapshots=2, behind=1, rows=10, size=99))
         read of lake/t: planned up to snapshot 7, 2 snapshots, 10 rows, 99 bytes, 1 behind
         """
         number = "" if self.batch is None else f"batch {self.batch} "
