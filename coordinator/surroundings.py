@@ -39,6 +39,7 @@ class Surroundings:
 
     @property
     def now_ms(self) -> float:
+        """The monotonic clock in milliseconds."""
         return self.monotonic_s() * 1000
 
     @property

@@ -86,7 +86,6 @@ def create_branch(source: Source, name: str, around: Surroundings = MACHINE) -> 
 
 
 def ensure_safe(timeline: Timeline, schema_ids: tuple[int, ...]) -> None:
-    """Probe once per process and store whether it refuses to create an object that exists (G9)."""
     if timeline.store.url not in PROBED:
         key = timeline.paths.schema(schema_ids[-1])
         probe(timeline.store, key, timeline.store.get(key))

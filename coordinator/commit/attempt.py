@@ -150,7 +150,6 @@ class Delta:
         return self.lines[: len(self.files)]
 
     def carrying(self, riders: tuple[Intent, ...], writer: MetadataWriter) -> Delta:
-        """The same manifests, with those of these riders in a list that is not written yet."""
         lines = (*self.own_lines, *(line for intent in riders for line in intent.manifests))
         return replace(self, lines=lines, list=writer.manifest_list(lines), riders=riders)
 

@@ -75,7 +75,7 @@ from .turns import Turns
 from .upkeep import Upkeep
 
 FOLLOWS_WITHIN_S = 20.0
-"""For looking at the newest schema after the table's first files. Then the answer is "unknown", and `resolve()` looks again."""
+"""Time for a look at the newest schema after first files. Then the answer is "unknown", and `resolve()` looks again."""
 
 
 class Committer:

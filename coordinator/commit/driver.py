@@ -123,7 +123,6 @@ class Driver:
         return effects
 
     def _carry_out(self, effects: tuple[Effect, ...], events: deque[Event]) -> None:
-        """Effects that arrived together: uploads side by side, the others in order."""
         uploads = [e for e in effects if isinstance(e, UPLOADS)]
         if uploads:
             self._upload(uploads, events)

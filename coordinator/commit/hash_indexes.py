@@ -30,6 +30,7 @@ KEPT_BYTES = 64 << 20
 """The size of the index files that a committer keeps."""
 
 Index = dict[int, IndexEntry]
+"""The index files of a partition, by bucket."""
 
 
 class HashMemory:
@@ -43,7 +44,6 @@ class HashMemory:
         return self._files.get(name)
 
     def keep(self, name: str, hashes: Array) -> None:
-        """The oldest hashes go where there are too many."""
         files = {k: v for k, v in self._files.items() if k != name} | {name: hashes}
         size = sum(v.nbytes for v in files.values())
         while size > KEPT_BYTES:

@@ -20,6 +20,7 @@ from ...core.rows.values import order_key
 from .conflicts import Conflict
 
 Place = tuple[bytes, int, int]
+"""A partition, a bucket and a level."""
 
 
 def in_runs(entries: Iterable[ManifestEntry]) -> bool:

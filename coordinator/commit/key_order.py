@@ -103,7 +103,6 @@ class Numbers:
         return max(high for _, high in self.spans.values())
 
     def not_above(self, largest: Mapping[PartitionBucket, int]) -> list[PartitionBucket]:
-        """The buckets in which some number is not larger than the largest so far."""
         return [place for place, (low, _) in self.spans.items() if place in largest and low <= largest[place]]
 
     def above(self, number: int) -> Numbers:

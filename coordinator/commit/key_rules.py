@@ -70,7 +70,6 @@ class KeyRules:
         return stamped(entries, snapshot_id) if self.order.by_snapshot and self.request.kind != "COMPACT" else entries
 
     def older_rows(self, entries: Entries, base: Base) -> Conflict | None:
-        """Check that nobody appended rows older than those that this commit merges or removes."""
         if not self.order.by_number or self._is_read(base) or all(e.kind == ADD for e in entries):
             return None
         changes = self.since.since(self.request.read_snapshot, base.snapshot)

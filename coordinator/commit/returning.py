@@ -21,8 +21,6 @@ TEXT = b"This file gives an entry of a manifest an identity of its own. It belon
 
 @dataclass
 class Returning:
-    """The marks of one commit, kept from attempt to attempt."""
-
     keys: FileKeys
     _names: dict[EntryIdentity, str] = field(default_factory=dict)
 

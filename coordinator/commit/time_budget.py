@@ -26,7 +26,6 @@ class TimeBudget:
 
     @property
     def spent(self) -> bool:
-        """Whether there is no time left to send any request a second time."""
         return self.left_s() <= 0
 
     def sending(self) -> None:

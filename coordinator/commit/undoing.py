@@ -99,7 +99,6 @@ def _names_one_of(change: Landed, paths: Iterable[str]) -> bool:
 
 
 def _marked(since: ChangesSince, commit: Snapshot, base: Snapshot, owners: frozenset[Owner]) -> frozenset[Owner]:
-    """The data files whose deleted rows are others now than right after the commit."""
     if not owners or commit.index_manifest == base.index_manifest:
         return frozenset()
     timeline = since.timeline

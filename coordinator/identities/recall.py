@@ -224,7 +224,6 @@ def with_room(
 
 
 def _naming(base: Snapshot | None, page: str, timeline: Timeline) -> str:
-    """The base's file, if the base itself names the page."""
     return timeline.file_of(base) if base is not None and memory_of(base).page == page else ""
 
 

@@ -172,7 +172,6 @@ class Leader:
     identifier: int | None = None
 
     def near(self, first_id: int) -> bool:
-        """Whether an intent with this first id could hold for the leader's snapshot."""
         return first_id <= self.base.id + 1 < first_id + IDS
 
     def choose(self, intents: Iterable[Intent]) -> tuple[Intent, ...]:

@@ -182,7 +182,6 @@ class Damage:
 
 
 def line_of(entry: Entry) -> bytes:
-    """One JSON object, without newlines."""
     return json.dumps(entry.to_json()).encode()
 
 

@@ -65,6 +65,7 @@ _JOURNAL = re.compile(rf"^{JOURNAL_FOLDER}(?P<commit>[^/]+)-\d+\.jsonl$")
 _SCHEMA = re.compile(rf"^(branch/branch-[^/]+/)?{SCHEMA_DIR}/(?P<name>[^/]+)$")
 
 DeleteFiles = Callable[[Sequence[Sequence[str]]], object]
+"""Deletes batches of keys, several at a time."""
 
 
 @dataclass(frozen=True)

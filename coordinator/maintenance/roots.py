@@ -31,8 +31,6 @@ _ROOT = re.compile(r"^(?:branch/branch-(?P<branch>[^/]+)/)?(?P<kind>snapshot|tag
 
 @dataclass(frozen=True)
 class Root:
-    """A file that keeps others alive."""
-
     info: ObjectInfo
     kind: RootKind
     branch: str

@@ -190,7 +190,6 @@ class _Asked:
 def _journals(
     url: str | Path | SharedJournal, storage_options: Mapping[str, Any] | None, table: Store | None
 ) -> Iterator[tuple[SharedJournal, Home | None]]:
-    """The journals at a URL, and the one table to report on, None for all."""
     home = None if table is None else Home(table)
     if isinstance(url, ObjectJournal):
         yield url, home or Home(url.store)

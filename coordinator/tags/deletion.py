@@ -96,7 +96,6 @@ Found = tuple[Tag, ObjectInfo, bytes]
 def _tags_of(
     timeline: Timeline, names: Iterable[str], listed: dict[str, ObjectInfo], recorded: Sequence[ObjectInfo]
 ) -> tuple[list[Found], list[Found]]:
-    """The tags of these names, and the records of earlier deletions of them."""
     found: list[Found] = []
     left: list[Found] = []
     for name in names:
