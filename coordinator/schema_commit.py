@@ -124,8 +124,7 @@ def change_schema(
     seen: Snapshot | None = None,
 ) -> Changed:
     """Apply changes to the newest schema, and create the result. Raises as `create_schema`, InvalidArgument for a change that
-    the newest schema does not allow, and RetriesExhausted. `seen` exists: later ones are requested by name, as a listing may
-    lag.
+    the newest schema does not allow, and RetriesExhausted. `seen` exists: later ones are asked for by name: a listing may lag.
     """
     wait = wait_random_exponential(multiplier=0.05, max=2)
     races = Retrying(

@@ -29,10 +29,8 @@ class FastForward(ShownAsText):
     """What the main branch takes over from another branch.
 
     Attributes:
-        branch: the name of the other branch.
         begin: the newest snapshot of the main branch; None for none.
-        snapshot_ids, schema_ids: those that it gets, ascending.
-        tags: the tags that it gets.
+        snapshot_ids, schema_ids, tags: those that it gets, ascending.
         rows: the number of rows afterwards.
         held: tags in the branch that an earlier run has left.
     """

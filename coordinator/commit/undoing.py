@@ -70,8 +70,8 @@ class _Left:
 
 def _replaced_since(changes: Sequence[Landed], came_back: Mapping[bytes, str]) -> Conflict | None:
     """The newest commit that replaced partitions to which files come back (`came_back`, with paths), unless it was itself
-    undone. Had the commit never been, it would have found those files. A compaction or an append asks for no rows, an undo for
-    its commit's.
+    undone. Had the commit never been, it would have found those files. A compaction and an append ask for no rows, and an undo
+    only for those of its commit.
     """
     undone = set[int]()
     for change in reversed(changes) if came_back else ():

@@ -50,7 +50,6 @@ class Intent:
         user: as the memory of identities spells it.
         base: the snapshot that was the newest when it was registered, and through which its identity was looked up.
         schema_id, buckets: of the schema that its files were written with.
-        manifests: as a manifest list names them.
         table: identity and place of the table that it was registered in; empty in intents of older versions.
 
     >>> Intent("c1", "etl", 7, SnapshotRef(4, "u4"), 0, -1, 10, ()).ids

@@ -35,7 +35,6 @@ class OpenCommit:
     """A commit under way, as one process knows it.
 
     Attributes:
-        lines: its entries, oldest first, as they are kept.
         position: how far the journal was read: an offset in the file, or the number of the commit's newest object.
         looked_at: the line of this commit at that position.
         in_doubt: a claim got no answer, and may arrive late.

@@ -37,7 +37,6 @@ class LatestResolved:
     """The snapshot to build on is known.
 
     Attributes:
-        snapshot_uuid: the new uuid of this attempt's snapshot.
         inspected_through: every snapshot up to this id was searched for the identity (0 = none).
         last_identifier: the largest identifier of this user that the table remembers.
         replay_of: the snapshot that the same identity made earlier.
@@ -63,9 +62,7 @@ class IntentPrepared:
 
     Attributes:
         base: the snapshot that the intent is registered on. The two that follow may carry it.
-        name: the intent's file.
-        manifests: this commit's manifests that it names.
-        text: its content. With the journal's events, this is all that another process needs to look for it.
+        text: the intent's file. With the journal's events, this is all that another process needs to look for it.
     """
 
     base: SnapshotRef

@@ -24,7 +24,6 @@ class Past:
     """What a journal knows about one commit.
 
     Attributes:
-        state: of its machine, from the events that count.
         resolved: its outcome, if another process found it out later.
         damage: why the journal does not show how it ended; None where it does.
         intent: its newest intent, if it has asked others to carry it.

@@ -38,8 +38,7 @@ def outlived(timeline: Timeline, now_ms: int, older_than_ms: int | None = None, 
 
     Args:
         now_ms: milliseconds since 1970.
-        older_than_ms: also tags that are older than this, whatever their retention. Without a time of creation their file's
-            counts.
+        older_than_ms: also tags that are older than this, whatever their retention. Their file's time counts if they have none.
         of_clone: the table is a clone by reference itself.
     """
     listed = {name: info for name, info in timeline.tag_files().items() if not keeps_a_clone(name, of_clone)}
