@@ -1,7 +1,7 @@
 """What to do next, as frozen values in the imperative; the driver carries them out and answers with events.
 
-Owns: the effects and the outcomes of a commit. Must not know: how anything is carried out.
-Invariant: an effect names all that it depends on, so that the journal and the lab can show it.
+Owns: the effect values and the outcomes of a commit. Must not know: how anything is carried out.
+Invariant: an effect names everything that it depends on, so that the journal and the lab can show it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,11 @@ from .snapshot_ref import SnapshotRef
 
 @dataclass(frozen=True, slots=True)
 class ResolveLatest:
-    """`at_least` is known to exist. The intent that was registered on `registered_on` may be aboard of a snapshot by now."""
+    """Find the snapshot to build on; `at_least` is one that is known to exist.
+
+    Attributes:
+        registered_on: the base of this commit's intent, which may be aboard of a snapshot by now; None if there is none.
+    """
 
     attempt: int
     at_least: SnapshotRef | None
@@ -30,12 +34,18 @@ class PrepareIntent:
 
 @dataclass(frozen=True, slots=True)
 class RegisterIntent:
+    """Make the intent known to others."""
+
     base: SnapshotRef
 
 
 @dataclass(frozen=True, slots=True)
 class ChooseRiders:
-    """Choose the intents of others that this base lets it carry. `waits`: it has one itself, and leads only if it is first."""
+    """Look at the intents of others, and choose those that this base lets it carry.
+
+    Attributes:
+        waits: the commit has an intent itself, and leads only if it is the first of them.
+    """
 
     base: SnapshotRef
     waits: bool
@@ -66,7 +76,11 @@ class RemoveIntents:
 
 @dataclass(frozen=True, slots=True)
 class CollectChanges:
-    """Settle and check the entries on `base`. `asks_first`: others are to carry them, so its manifests are not needed yet."""
+    """Settle the entries of this commit on `base`, and check them for conflicts.
+
+    Attributes:
+        asks_first: others are to carry them, so the manifests of the base are not needed yet.
+    """
 
     base: SnapshotRef | None
     asks_first: bool = False
@@ -121,8 +135,11 @@ class Publish:
 
 @dataclass(frozen=True, slots=True)
 class ReadBack:
-    """Read the snapshot name, and compare its content with this commit's bytes. `doubtful`: an earlier send got no answer. It
-    may have landed and be gone again, so another snapshot proves a lost race only where the history still reaches that name.
+    """Read the snapshot name, and compare its content with this commit's bytes.
+
+    Attributes:
+        doubtful: an earlier send got no answer. It may have landed and be gone again, so another snapshot proves a lost race
+            only where the history still reaches that name.
     """
 
     snapshot: SnapshotRef
@@ -141,6 +158,8 @@ class VerifyLineage:
 
 @dataclass(frozen=True, slots=True)
 class AwaitRetry:
+    """Ask the retry policy for another attempt, and wait."""
+
     attempt: int
     winner: SnapshotRef
 
@@ -165,8 +184,8 @@ class Committed:
 
 @dataclass(frozen=True, slots=True)
 class NotCommitted:
-    """Reported only when nothing of the commit can still land (G2). `code` names the error class; `next_step` is what the reason
-    asks for, if that is not what this class of errors asks for.
+    """Reported only when nothing of the commit can still land (G2). `code` names the error class, and `next_step` is what the
+    reason asks for, if it is not what this class of errors asks for.
     """
 
     code: str

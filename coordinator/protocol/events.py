@@ -1,6 +1,6 @@
 """What can happen during a commit, as values in the past tense.
 
-Owns: the event values and their JSON form (the journal's lines). Must not know: where events come from, clocks, stores.
+Owns: the frozen event values and their JSON form (the journal's lines). Must not know: where events come from, clocks, stores.
 Invariant: the events of one commit, in order, determine its state; the machine has no other input.
 """
 
@@ -17,7 +17,7 @@ class CommitRequested:
     """A caller requested a commit.
 
     Attributes:
-        identifier: None = exactly-once was not requested.
+        user, identifier: the identity; identifier None = exactly-once was not requested.
         kind: APPEND, OVERWRITE, COMPACT.
         has_data: small data files travel with the commit and are uploaded beside the metadata.
         rides: after a lost race it may ride with another commit, and it may carry others.
@@ -37,10 +37,13 @@ class LatestResolved:
     """The snapshot to build on is known.
 
     Attributes:
+        base: that snapshot; None where the table has none.
+        snapshot_uuid: the new uuid of this attempt's snapshot.
         inspected_through: every snapshot up to this id was searched for the identity (0 = none).
         last_identifier: the largest identifier of this user that the table remembers.
         replay_of: the snapshot that the same identity made earlier.
         doubt: why the same identity may have landed earlier although nobody remembers it; empty where it has not.
+        aboard: the snapshot that carries this commit, which rides in it.
         closed: both snapshots that could carry it are published without it, so that its intent holds no more.
         crowded: others commit too, so that it is worth asking them to carry this commit.
     """
@@ -62,7 +65,9 @@ class IntentPrepared:
 
     Attributes:
         base: the snapshot that the intent is registered on. The two that follow may carry it.
-        text: the intent's file. With the journal's events, this is all that another process needs to look for it.
+        name: the intent's file.
+        manifests: the names of the manifests of this commit that it names.
+        text: its content. With the journal's events, this is all that another process needs to look for it.
     """
 
     base: SnapshotRef
@@ -87,7 +92,12 @@ class IntentRefused:
 
 @dataclass(frozen=True, slots=True)
 class RidersChosen:
-    """`rank`: how many others may lead before this commit, by the order that all see; `riders`: whom it carries if it leads."""
+    """The intents of others were looked at.
+
+    Attributes:
+        rank: how many others may lead before this commit, by the order that all of them see.
+        riders: the ids of the commits that it carries if it leads now.
+    """
 
     rank: int
     riders: tuple[str, ...] = ()
@@ -107,8 +117,12 @@ class SnapshotSeen:
 
 @dataclass(frozen=True, slots=True)
 class RiderTakenOver:
-    """This process finishes another's commit: its writer is gone, every snapshot that it sent has lost, and its intent on `base`
-    is open. `files` are the intents that nobody needs once the commit has ended.
+    """This process finishes another's commit: its writer is gone, every snapshot that it sent has lost, and its intent is open.
+
+    Attributes:
+        user, identifier, kind: as in `CommitRequested`.
+        base: the snapshot that the intent is registered on.
+        files: the intents that nobody needs once the commit has ended.
     """
 
     user: str
@@ -120,7 +134,7 @@ class RiderTakenOver:
 
 @dataclass(frozen=True, slots=True)
 class Resumed:
-    """The outcome was unknown. By now every snapshot that was sent has lost, and the intent is still open."""
+    """The outcome was unknown. By now every snapshot that was sent is known to have lost, and the intent is still open."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +148,8 @@ class ResolveFailed:
 
 @dataclass(frozen=True, slots=True)
 class ChangesCollected:
+    """The entries are settled for this base; counts the files added and deleted."""
+
     added: int
     deleted: int
 
@@ -163,7 +179,11 @@ class DataUploaded:
 
 @dataclass(frozen=True, slots=True)
 class BaseListWritten:
-    """`beside`: other files of this commit that the snapshot references, and that were written together with the list."""
+    """The base list is durable.
+
+    Attributes:
+        beside: other files of this commit that the snapshot references, and that were written together with the list.
+    """
 
     name: str
     beside: tuple[str, ...] = ()
@@ -195,10 +215,12 @@ class UploadFailed:
 
 @dataclass(frozen=True, slots=True)
 class SnapshotPrepared:
-    """The snapshot of this attempt is built; its bytes never change from here on, whichever process sends them (H9). With the
-    events before it, this is all that another process needs to finish the commit.
+    """The snapshot of this attempt is built; its bytes never change from here on, whichever process sends them (H9).
+
+    With the events before it, this is all that another process needs to finish the commit.
 
     Attributes:
+        snapshot, base: the snapshot, and the one that it is built on.
         text: the snapshot file.
         names: metadata files of this commit that it references; None in a journal of a version that did not record them.
     """
@@ -223,8 +245,11 @@ class JournalUnsure:
 
 @dataclass(frozen=True, slots=True)
 class CommitResolved:
-    """How a commit ended, found out after its writer died or gave up: `snapshot` landed, or `code` and `reason` say why none
-    did. Not an event of the machine: it is final.
+    """How a commit ended, found out after its writer died or gave up. Not an event of the machine: it is final.
+
+    Attributes:
+        snapshot: the snapshot that landed, None where none did.
+        code, reason: for a commit that did not land, the error's class and the reason.
     """
 
     snapshot: SnapshotRef | None
@@ -244,7 +269,11 @@ class SnapshotPublished:
 
 @dataclass(frozen=True, slots=True)
 class PublishRefused:
-    """The name exists, perhaps by this commit's own earlier send (H3). `earlier_send`: one may still land (H9)."""
+    """The store reports that the name exists, perhaps because of this commit's own earlier send (H3).
+
+    Attributes:
+        earlier_send: an earlier send was neither accepted nor refused, and may still land (H9).
+    """
 
     earlier_send: bool = False
 
@@ -314,6 +343,8 @@ class HintSkipped:
 
 @dataclass(frozen=True, slots=True)
 class RetryGranted:
+    """The retry policy allows another attempt after this wait."""
+
     wait_ms: int
 
 
@@ -376,7 +407,10 @@ def event_json(event: Event) -> dict[str, Any]:
 
 
 def event_from_json(raw: dict[str, Any]) -> Event:
-    """The event that `event_json` wrote; unknown keys (a journal's time, say) are ignored. Raises KeyError or TypeError.
+    """The event that `event_json` wrote; unknown keys (a journal's time, say) are ignored.
+
+    Raises:
+        KeyError, TypeError: it did not write this.
 
     >>> event_from_json({"event": "FoundAnother", "winner": {"id": 1, "identity": "u"}, "user": "me", "at_ms": 5}).winner
     SnapshotRef(id=1, identity='u')
@@ -398,7 +432,7 @@ def event_from_json(raw: dict[str, Any]) -> Event:
 
 
 def _is_of(value: Any, declared: str) -> bool:
-    """Whether a value from JSON has an event field's declared type, such as `SnapshotRef | None`."""
+    """Whether a value from JSON has the declared type of an event's field, such as `SnapshotRef | None`."""
     if isinstance(value, tuple):
         return "tuple" in declared and all(isinstance(one, str) for one in value)
     if isinstance(value, SnapshotRef) and (type(value.id), type(value.identity)) != (int, str):

@@ -59,7 +59,7 @@ class RecoveredCommit(ShownAsText):
         table, branch: where it was made.
         commit_user, identifier, kind: the request; identifier None where none was given.
         outcome: see `Ending`.
-        reason: why it did not land, or why the outcome is not known.
+        reason: the reason, where it did not land or the outcome is not known.
         snapshot_id, snapshot_uuid: the snapshot that it made, or that is looked for; None where there is none.
         cleaned: metadata files that were deleted, or would be in a dry run.
         known: the journal recorded the outcome already; the store was not read.
@@ -171,7 +171,7 @@ def recover(
 def recover_journal(
     journal: SharedJournal, store: Store, around: Surroundings, *, writers_are_gone: bool, dry_run: bool = False
 ) -> Recovery:
-    """`recover` for one journal of one table."""
+    """`recover` for one journal of one table, with the given surroundings."""
     only = Home(journal.store) if isinstance(journal, ObjectJournal) else None
     homes = Homes(lambda table: store, only, around)
     return _recovered(journal, _Asked(homes, around, dry_run, writers_are_gone))
@@ -179,6 +179,8 @@ def recover_journal(
 
 @dataclass(frozen=True)
 class _Asked:
+    """The arguments of `recover`, and where the table of each commit is."""
+
     homes: Homes
     around: Surroundings
     dry_run: bool
@@ -190,6 +192,7 @@ class _Asked:
 def _journals(
     url: str | Path | SharedJournal, storage_options: Mapping[str, Any] | None, table: Store | None
 ) -> Iterator[tuple[SharedJournal, Home | None]]:
+    """The journals at a URL, and the one table to report on, None for all."""
     home = None if table is None else Home(table)
     if isinstance(url, ObjectJournal):
         yield url, home or Home(url.store)
@@ -237,7 +240,10 @@ def _recovered(journal: SharedJournal, asked: _Asked) -> Recovery:
 
 
 def _is_open(past: Past, asked: _Asked) -> bool:
-    """Its outcome is not known and its writer not at work: it reported "unknown", or was silent for long."""
+    """Whether the outcome still has to be found out and the writer is no longer at work.
+
+    A writer that reported "unknown" is no longer at work; one that has been silent for long loses its turn.
+    """
     if past.outcome is not None or past.damage is not None:
         return False
     if asked.writers_are_gone or past.taken or past.state.outcome is not None:
@@ -246,7 +252,7 @@ def _is_open(past: Past, asked: _Asked) -> bool:
 
 
 def _one(journal: SharedJournal, past: Past, refused: str, asked: _Asked) -> RecoveredCommit:
-    """The outcome is looked up only where no other process can change it meanwhile."""
+    """The outcome of one commit; looked up only where no other process can change it meanwhile."""
     told = _told(past)
     if told.known:
         _tidy(journal, past, asked)  # its writer may have died before it could
@@ -277,7 +283,7 @@ def _one(journal: SharedJournal, past: Past, refused: str, asked: _Asked) -> Rec
 
 
 def _finished(past: Past, found: ev.IntentPrepared, timeline: Timeline, asked: _Asked) -> Resolution:
-    """Land a rider whose intent is open, with its own manifests, or close its window. Nothing is sent if files are gone."""
+    """Land a rider whose intent is open, with its own manifests, or close its window. Nothing of it is sent if files are gone."""
     intent = parse_intent(found.text.encode(), folder_of(timeline.paths) + found.name)
     schema = timeline.schema(intent.schema_id)
     try:
@@ -293,6 +299,7 @@ def _until(intent: Intent) -> str:
 
 
 def _followed(commit: RecoveredCommit, past: Past, asked: _Asked) -> RecoveredCommit:
+    """The commit, after what has to follow its snapshot before it is reported as landed."""
     if commit.outcome not in ("landed", "finished") or asked.dry_run or not past.tried:
         return commit
     last = past.tried[-1]
@@ -305,6 +312,7 @@ def _followed(commit: RecoveredCommit, past: Past, asked: _Asked) -> RecoveredCo
 
 
 def _told(past: Past) -> RecoveredCommit:
+    """The report from the journal alone."""
     first, request = past.entries[0], past.request
     ref = past.tried[-1].snapshot if past.tried else None
     commit = RecoveredCommit(
@@ -329,7 +337,7 @@ def _with(commit: RecoveredCommit, outcome: do.Outcome, finished: bool = False) 
 
 
 def _discard(names: tuple[str, ...], timeline: Timeline, asked: _Asked) -> tuple[str, ...]:
-    """Orphan cleaning removes those that cannot be deleted now."""
+    """Delete metadata files; orphan cleaning removes those that cannot be deleted now."""
     keys = tuple(timeline.paths.written(name) for name in names)
     if keys and not asked.dry_run:
         try:
@@ -340,7 +348,7 @@ def _discard(names: tuple[str, ...], timeline: Timeline, asked: _Asked) -> tuple
 
 
 def _tidy(journal: SharedJournal, past: Past, asked: _Asked) -> None:
-    """Remove a journal's entries of a commit that has ended, once its writer cannot wake up any more."""
+    """Remove a journal's entries of a commit whose outcome is known, once its writer cannot wake up any more."""
     forgotten = asked.around.wall_ms - past.entries[-1].at_ms > FORGOTTEN_AFTER_MS
     if not asked.dry_run and (asked.writers_are_gone or forgotten):
         with suppress(LakelatchError):
@@ -350,7 +358,11 @@ def _tidy(journal: SharedJournal, past: Past, asked: _Asked) -> None:
 def find_one(
     commit_user: str | None, identifier: int | None, snapshot_uuid: str | None
 ) -> Callable[[RecoveredCommit], bool]:
-    """Select the commits of a journal; all if nothing is given. Raises InvalidArgument for an identifier without its user."""
+    """Select the commits of a journal by commit user, identifier or snapshot uuid; all if none is given.
+
+    Raises:
+        InvalidArgument: an identifier without its user.
+    """
     if identifier is not None and commit_user is None:
         raise InvalidArgument("an identifier needs its commit user")
 
