@@ -59,7 +59,7 @@ def alter(
 def _created_or_not(
     timeline: Timeline, unknown: OutcomeUnknown[str], settled: Callable[[Changed], TableSchema]
 ) -> OutcomeUnknown[TableSchema]:
-    """Its `resolve()` continues the change from where the store's answer was lost."""
+    """An `OutcomeUnknown` whose `resolve()` continues the change from where the store's answer was lost."""
     schema_id = version_of(unknown.identity["schema"].removeprefix(timeline.paths.schema_dir), "schema")
     assert schema_id is not None
 
@@ -89,7 +89,7 @@ def _announced(
 
 
 def _decides_layout(timeline: Timeline, changes: Sequence[SchemaChange], around: Surroundings) -> bool:
-    """Is the change one that only a table without files allows?"""
+    """Whether the change is one that only a table without files allows, and this table has none."""
     newest = timeline.latest_schema()
     after = changed(newest, changes, has_snapshots=False, time_ms=around.wall_ms)
     if differences(newest, after, rescaled=False):
@@ -144,7 +144,7 @@ def _concluded(
 
 
 def _is_followed(timeline: Timeline, before: TableSchema, after: TableSchema) -> bool:
-    """If the first files came before the change was settled, but were already laid out by it, then it must stand."""
+    """Whether the first files came before the change was settled, but were already laid out by it: then it must stand."""
     if not differences(before, after, rescaled=False):
         return False
     holding = timeline.latest()

@@ -64,7 +64,7 @@ def create_schema(
     unanswered = [key] if sent_before else []
 
     def send() -> bool | None:
-        """None where it is not known what the name holds now."""
+        """Send the same bytes again; None where it is not known what the name holds now."""
         try:
             if isinstance(store.put_if_absent(key, data), Created):
                 return True
@@ -141,7 +141,7 @@ def change_schema(
 def _race(
     timeline: Timeline, changes: Sequence[SchemaChange], around: Surroundings, seen: Snapshot | None
 ) -> Changed | None:
-    """None where another schema was created meanwhile."""
+    """One attempt; None where another schema was created meanwhile."""
     newest = timeline.latest_schema()
     latest = timeline.latest(seen)
     holds_files, values = held_files(latest), StoredValues(timeline, latest)

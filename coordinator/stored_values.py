@@ -67,7 +67,7 @@ class StoredValues:
             yield from (entry.file for entry in live(self._timeline.entries(manifests)))
 
     def _stats(self, file: DataFile, column: Field, source: DataType) -> ColumnStats:
-        """Whatever the column's name was; unknown ones if it had another type by then."""
+        """The statistics of a column, whatever its name was; unknown ones if the column had another type by then."""
         written = self._timeline.schema(file.schema_id)
         held = next((field for field in written.fields if field.id == column.id), None)
         if held is None or (file.write_cols is not None and held.name not in file.write_cols):

@@ -1,7 +1,7 @@
 """What a commit uses of the machine that it runs on: time, sleep, fresh ids, randomness and threads.
 
-Owns: `Surroundings`, the only interface between the coordinator and these; `backoff_s` and `LEAST_LOOK_S`, which set the pace of
-repeated requests. Must not know: stores, how any of it is used.
+Owns: `Surroundings`, the only interface between the coordinator and clock, randomness and threads; `backoff_s` and
+`LEAST_LOOK_S`, which set the pace of repeated requests. Must not know: stores, how any of it is used.
 Invariant: a commit whose surroundings and store give the same answers takes the same steps. The lab passes virtual surroundings
 and runs everything else as shipped.
 """
@@ -51,7 +51,7 @@ class Surroundings:
 MACHINE = Surroundings()
 
 LEAST_LOOK_S = 2.0
-"""The shortest time limit for a request, even when the commit's time is spent."""
+"""The shortest time limit for a request to the store, even when the commit's time is spent."""
 
 
 def backoff_s(times: int, longest_s: float = math.inf) -> float:

@@ -1,7 +1,7 @@
 """Tables of Spark's own catalog that belong to the data source.
 
-Owns: what the catalog tells about such a table, and the mark by which a reader finds its location. Must not know:
-statements, jobs. Source: format/spark §1; decision 23.
+Owns: what the catalog tells about such a table, and the mark by which a reader finds its location. Must not know: statements,
+jobs. Source: format/spark §1; decision 23.
 
 Spark hands a Python data source neither the name nor the options of a table of its catalog when the table is read. But the
 schema that the source gave for `CREATE TABLE` is stored with the metadata of its columns, and comes back: the mark is there.

@@ -1,7 +1,7 @@
 """A `Column` of Spark as SQL text, for conditions and values of row changes.
 
-Owns: `column_text`, and `as_text` and `as_texts`, which take what callers give. Must not know: what our expressions can
-compute; text with an unknown function is refused where it is parsed. Source: architecture §5.
+Owns: `column_text`, and `as_text` and `as_texts`, which take what callers give. Must not know: what our expressions can compute;
+text with an unknown function is refused where it is parsed. Source: architecture §5.
 
 The expression of a Column is a tree: of Python's objects under Connect, and of the JVM's in a classic session, which are asked
 over the session's own bridge. Invariant: what cannot be written as text that means the same is refused by its name.
@@ -169,7 +169,7 @@ class _Remote(_Writer):
 
 
 class _Classic(_Writer):
-    """Expressions of a classic session, which are objects of the JVM. Each part of a tree costs a question; trees are small."""
+    """Expressions of a classic session, which are objects of the JVM. One question each; trees are small."""
 
     def text(self, node: Any) -> str:
         match node.getClass().getSimpleName():

@@ -1,8 +1,8 @@
 """Matches the columns of a DataFrame with those of a table by name, and casts them in Spark if that keeps every value.
 
-Owns: which columns are refused before the job runs, which ones Spark casts, and which are left to the executors'
-`Conformer`. Must not know: tasks, commits. Source: architecture §5 (columns are matched by name); format/spark §2 (Arrow
-maps by position).
+Owns: which columns are refused before the job runs, which ones Spark casts, and which ones are left to the executors'
+`Conformer`. Must not know: tasks, commits. Source: architecture §5 (columns are matched by name); format/spark §2 (Arrow maps
+by position).
 
 Invariant: After `Columns.select` the columns of the frame are named by position, and `Columns.names` holds the table's
 name of each one. So two columns of the same type cannot be swapped, and names that differ only in case cannot be confused.
@@ -44,7 +44,7 @@ class Columns:
     casts: tuple[spark.DataType | None, ...]
 
     def select(self, frame: Any) -> Any:
-        """With its columns renamed by position, and cast if no value is lost."""
+        """The frame with its columns renamed by position, and cast if no value is lost."""
         slots = [f"c{i}" for i in range(len(self.names))]
         named = frame.toDF(*slots)
         columns = [F.col(slot) for slot in slots]
@@ -199,7 +199,7 @@ _WIDER: tuple[type[spark.DataType], ...] = (spark.ByteType, spark.ShortType, spa
 
 
 def _loses_nothing(source: spark.DataType, target: spark.DataType) -> bool:
-    """Whether Spark's cast keeps every value under any settings of the session."""
+    """Does Spark's cast keep every value under any settings of the session?"""
     if type(source) is type(target) and not isinstance(source, (spark.ArrayType, spark.MapType, spark.StructType)):
         return source == target
     if isinstance(source, spark.NullType):

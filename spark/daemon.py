@@ -15,8 +15,8 @@ imported before the fork is left out of that. To use it::
 Set this before the session starts; lakelatch must be importable on the executors. Files that `addPyFile` adds later are
 still found, because only archives that have already been read are kept.
 
-The processes in which Spark plans and commits the batches of a stream are always those of Spark's own daemon. `spare` keeps both
-costs from being paid for each batch there (decision 79).
+The processes in which Spark plans and commits the batches of a stream are always those of Spark's own daemon, and serve one
+batch after another. `spare` keeps both costs from being paid for each batch there (decision 79).
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def keep_archives() -> None:
 
 
 def import_once() -> None:
-    """Import what workers need. What is missing here is the worker's error, not the daemon's.
+    """Import what workers need, so that they are forked with it. What is missing here is the worker's error, not the daemon's.
 
     It stays until the end, so workers look for garbage only in what they make themselves.
     """

@@ -3,9 +3,9 @@
 Owns: the names of the options. Must not know: sessions, tables, plans. Source: architecture §6; the documentation of Hadoop's
 S3A, ABFS and HDFS clients and of Google's connector.
 
-Invariants: An option without an equivalent is never silently dropped: the result is then None, and Arrow reads the files.
-Without options, the configuration of the session applies. Nothing is set in a session: the translated options are passed to
-one reader (H19).
+Invariants: An option without an equivalent is never silently dropped. The result is then None, and Arrow reads the
+files. Without options, the configuration of the session applies. Nothing is set in a session: the translated options are
+passed to one reader (H19).
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def hadoop_options(root: str, storage_options: Mapping[str, Any]) -> dict[str, s
 
 
 def _s3(left: dict[str, Any]) -> dict[str, str]:
-    """Translate the options, and remove them from `left`."""
+    """Translate the options for S3A, and remove them from `left`."""
     made: dict[str, str] = {}
     client = dict(left.pop("client_kwargs", None) or {})
     endpoint = left.pop("endpoint_url", None) or client.pop("endpoint_url", None)
@@ -100,7 +100,7 @@ def _google(left: dict[str, Any]) -> dict[str, str]:
 
 
 def _azure(left: dict[str, Any], host: str) -> dict[str, str]:
-    """As `_s3`; one way to sign in, for the account in the URL."""
+    """Translate the options for ABFS, and remove them from `left`: one way to sign in, for the account in the URL."""
     made: dict[str, str] = {}
     if left.get("account_name") == host.partition(".")[0]:
         del left["account_name"]

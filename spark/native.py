@@ -1,7 +1,7 @@
 """Lets Spark's own Parquet reader scan exactly the files of a plan, few or many.
 
-Owns: how Spark is told the files, the options that its reader always gets, and when it may take partition columns from
-folders. Must not know: which files are wanted, filters. Source: format/spark §4.
+Owns: how Spark is told the files, the options that its reader always gets, and when it may take partition columns from folders.
+Must not know: which files are wanted, filters. Source: format/spark §4.
 
 Invariants: A frame holds the rows of all given files and of no other file, whatever else lies in their folders and whatever the
 session says about files. A file that is missing or damaged is an error, and never a frame with fewer rows. A partition column
@@ -205,7 +205,7 @@ def _base(key: str, partition_path: str) -> str | None:
 
 
 def _says(path: str, values: Sequence[Any], fields: Sequence[Field]) -> bool:
-    """Whether Spark reads exactly these values from a partition's folder."""
+    """Does Spark read exactly these values from a partition's folder?"""
     parts = path.split("/")
     if len(parts) != len(fields):
         return False

@@ -1,10 +1,10 @@
 """Translates a bound predicate to a Spark column expression that keeps the same rows.
 
-Owns: the translation, and the cases in which Spark's comparisons differ from ours. Must not know: plans, files. Source:
-core/expressions; format/binary-row §2 (floats).
+Owns: the translation, and the cases in which Spark's comparisons differ from ours. Must not know: plans, files.
+Source: core/expressions; format/binary-row §2 (floats).
 
-Invariants: For every row, `to_column` is true exactly if `to_arrow_mask` is. A predicate that Spark cannot express this way
-raises `Untranslatable`, and the caller then filters with Arrow.
+Invariants: For every row, `to_column` is true exactly if `to_arrow_mask` is. A predicate that Spark cannot express this
+way raises `Untranslatable`, and the caller then filters with Arrow.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def _leaf(leaf: Comparison, data_type: AtomicType) -> Column:
 
 
 def _where_not_null(column: Column, answer: bool | None) -> Column:
-    """`answer` for rows in which the column has a value, and unknown for the others."""
+    """`answer` for rows in which the column has a value, and unknown for rows in which it is null."""
     return F.when(column.isNotNull(), F.lit(answer).cast("boolean"))
 
 
@@ -117,11 +117,8 @@ def _compare(column: Column, op: str, value: Any, data_type: AtomicType) -> Colu
 
 
 def _compare_zero(column: Column, op: str, data_type: AtomicType) -> Column:
-    """Compare with both zeros.
-
-    To Spark they are equal, but not to the dictionaries and bounds of Parquet that it asks: in them -0.0 is below 0.0, so that a
-    file which has -0.0 alone would be left out for `= 0.0`.
-    """
+    """Compare with both zeros. To Spark they are equal, but not to the dictionaries and bounds of Parquet that it asks: in them
+    -0.0 is below 0.0, so that a file which has -0.0 alone would be left out for `= 0.0`."""
     negative, positive = (_literal(zero, data_type) for zero in (-0.0, 0.0))
     match op:
         case "=":

@@ -1,7 +1,7 @@
 """Finds out what a Spark session can do without using its JVM, so that it also works under Spark Connect.
 
-Owns: whether the session is one of Spark Connect, has the type TIME, distinguishes case and can open a scheme, where its
-paths begin, and how many tasks to create. Must not know: tables, plans. Source: format/spark §1; architecture §6.
+Owns: whether the session is one of Spark Connect, has the type TIME, distinguishes case and can open a scheme, where its paths
+begin, and how many tasks to create. Must not know: tables, plans. Source: format/spark §1; architecture §6.
 Invariant: A session is only queried; nothing is set in it.
 """
 
@@ -48,7 +48,7 @@ def setting(session: Any, key: str, default: str) -> str:
 
 
 def is_connect(session: Any) -> bool:
-    """Under Spark Connect each action plans its frame again."""
+    """Does the session run under Spark Connect, where each action plans its frame again?"""
     return type(session).__module__.startswith("pyspark.sql.connect")
 
 
@@ -62,12 +62,12 @@ def overwrite_mode(session: Any) -> str:
 
 
 def adapts(session: Any) -> bool:
-    """Whether the session plans the rest of a query while it runs."""
+    """Does the session plan the rest of a query while it runs?"""
     return setting(session, "spark.sql.adaptive.enabled", "true").lower() == "true"
 
 
 def tells_case(session: Any) -> bool:
-    """Whether the session distinguishes the columns `a` and `A`."""
+    """Does the session distinguish the columns `a` and `A`?"""
     return setting(session, "spark.sql.caseSensitive", "false").lower() == "true"
 
 
@@ -105,8 +105,8 @@ def start_of_paths(session: Any) -> str:
 class FileSystems:
     """Which schemes sessions can open, tested once for each session and scheme.
 
-    The test opens a URL that every client rejects without using the network. (To look for the class is not enough, because
-    packages that Spark adds have their own class loader.)
+    The test opens a URL that every client rejects without using the network; the error shows whether there is a client.
+    (It would not be enough to look for the class, because packages that Spark adds have their own class loader.)
     """
 
     def __init__(self) -> None:

@@ -2,12 +2,12 @@
 
 Owns: `shipped`, `Carried`, `carried`, and `check_workers`. Must not know: what the tasks do. Source: format/spark §7.
 
-Objects of lakelatch are pickled by reference, so a worker that cannot import lakelatch fails before any of its code runs,
-with a bare `ModuleNotFoundError`, in every attempt of the task. So what is sent is a small function that is pickled by
-value. It needs only the standard library: it compares the packages, and only then unpickles the object.
+Objects of lakelatch are pickled by reference, so a worker that cannot import lakelatch fails before any of its code runs, with
+a bare `ModuleNotFoundError`, and fails again in every attempt of the task. So what is sent is a small function that is pickled
+by value. It needs only the standard library: it compares the packages, and only then unpickles the object.
 
-Invariants: The function refers to nothing in this module. Every problem is one sentence that says what to do. A session with a
-cluster is asked once, before its first job that could be expensive, and each worker is checked again by its own task.
+Invariants: The function refers to nothing in this module. Every problem is one sentence that says what to do. A session with
+a cluster is asked once, before its first job that could be expensive, and each worker is checked again by its own task.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ def shipped(task: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 
 def shipped_function(task: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """As `shipped`, for `arrow_udf`, which looks at the types of the arguments."""
+    """The same for `arrow_udf`, which looks at the types of the arguments."""
     parcel = _Parcel(task)
 
     def lakelatch(array: pa.Array) -> pa.Array:
@@ -139,7 +139,7 @@ def shipped_function(task: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 
 def _guarded(task: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """With errors that arrive as one sentence."""
+    """The task, with errors that arrive as one sentence."""
 
     def run(argument: Any) -> Any:
         with one_sentence():

@@ -146,7 +146,7 @@ class SourceOptions:
         return open_table(self.url, branch=self.branch, storage_options=self.storage_options)
 
     def table_to_read(self) -> Table:
-        """At the snapshot, tag, time or watermark that the options name."""
+        """The table at the snapshot, tag, time or watermark that the options name."""
         table = self.table()
         if self._travel == (None,) * 4:
             return table

@@ -85,7 +85,7 @@ class TableSourceWriter(Carried, DataSourceArrowWriter):
 
     @one_sentence()
     def write(self, iterator: Iterator[Any]) -> TaskMessage:
-        """Runs on an executor."""
+        """Write the rows of one task; runs on an executor."""
         return TaskMessage([] if self._replayed else self._task.write(iterator), overwrite_mode_of_session())
 
     @one_sentence()
@@ -139,7 +139,7 @@ class TableSourceWriter(Carried, DataSourceArrowWriter):
             _LOG.warning("files of job %s could not be deleted: %s", self._task.job, ", ".join(left))
 
     def _landed(self, table: Table) -> bool:
-        """Whether there is a snapshot of this write, or may have been one that expired."""
+        """Is there a snapshot of this write, or may there have been one that expired?"""
         if self._options.identifier is not None:
             return table.committer.lookup(self._user, self._options.identifier) is not None
         first = self._before.id + 1 if self._before is not None else 1

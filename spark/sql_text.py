@@ -144,7 +144,7 @@ class _Reader:
         return self._at >= len(self._tokens)
 
     def _is(self, *words: str) -> bool:
-        """Whether these are the next words. If so, they are passed."""
+        """Are these the next words? If so, they are passed."""
         ahead = [t.upper for t in self._tokens[self._at : self._at + len(words)]]
         if ahead != list(words):
             return False

@@ -1,7 +1,7 @@
 """Carries out the SQL statements on tables of Spark's catalog that a Python data source cannot see in full.
 
-Owns: what `CREATE TABLE … USING lakelatch`, `INSERT` and the refused statements do, and `spark.sql` of a registered
-session. Must not know: how statements are parsed (see `sql_text`). Source: format/spark §1; decision 23.
+Owns: what `CREATE TABLE … USING lakelatch`, `INSERT` and the refused statements do, and `spark.sql` of a registered session.
+Must not know: how statements are parsed (see `sql_text`). Source: format/spark §1; decision 23.
 
 Invariants: rows reach the table that the statement names, or none. A statement that names no table of the source is passed to
 Spark as it is.

@@ -54,7 +54,7 @@ class SystemTask:
         return system_fields(self.name, self.schema, self.columns)
 
     def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
-        """Called with batches of `SPLIT_SCHEMA`; what they hold does not matter."""
+        """Batches of `SPLIT_SCHEMA` to the rows; what they hold does not matter."""
         for batch in batches:
             for _ in range(batch.num_rows):
                 yield from self.read()
@@ -75,7 +75,7 @@ class SystemTask:
         return read_system(view, self.name, self.columns, self.where)
 
     def before_it_is_sent(self) -> SystemTask:
-        """With its rows, if they must be made here."""
+        """The same with its rows, if they must be made here."""
         from dataclasses import replace
 
         if self.name not in MADE_BY_THE_READER:

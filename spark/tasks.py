@@ -3,8 +3,8 @@
 Owns: `WriteTask`, `RewriteTask`, `ChangeTask`, `ReadTask`, and the names of a task's files. Must not know: DataFrames,
 sessions, commits. Source: format/spark §3, §5.
 
-Invariants: Each attempt of a task has its own file names, so that a retried or speculative attempt never touches the files of
-another attempt. An attempt that fails deletes its files before it raises. An attempt without rows returns no message.
+Invariants: Each attempt of a task has its own file names, so that a retried or speculative attempt never touches the files
+of another attempt. An attempt that fails deletes its files before it raises. An attempt without rows returns no message.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def attempt_name(job: str) -> str:
 
 
 def partition_id() -> int:
-    """The partition of the frame on which the running task works."""
+    """The partition of the frame that the running task works on."""
     from pyspark import TaskContext
 
     context = TaskContext.get()
@@ -65,7 +65,7 @@ class WriteTask:
     """Writes the rows of one task.
 
     Attributes:
-        store: its secrets are pickled with it, and appear in no text (H19).
+        store: the table's store. Its secrets are pickled with it, and appear in no text (H19).
         job: the part of the file names that all files of the job share; it follows the table's prefix.
         names: the table's names of the incoming columns, by position.
         filled: the values of partition columns that the rows omit.
@@ -88,7 +88,7 @@ class WriteTask:
     commit_user: str = ""
 
     def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
-        """From batches of rows to one batch of pickled messages, or to nothing if there are no rows."""
+        """Batches of rows to one batch of pickled messages, or to nothing if there are no rows."""
         messages = self.write(batches)
         if messages:
             yield pa.record_batch({"message": pa.array([pickle.dumps(m) for m in messages], pa.binary())})
@@ -143,7 +143,7 @@ class RewriteTask:
         return self.rewriter.schema
 
     def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
-        """From batches of `SPLIT_SCHEMA` to one batch of a pickled message for each group."""
+        """Batches of `SPLIT_SCHEMA` to one batch of a pickled message for each group."""
         name = attempt_name(self.job)
         groups = (group for batch in batches for packed in batch.column(1) for group in pickle.loads(packed.as_py()))
         messages: list[CommitMessage] = []
@@ -171,7 +171,7 @@ class ChangeTask:
         return self.changer.schema
 
     def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
-        """From batches of `SPLIT_SCHEMA` to one batch of a pickled `FileChange` for each file."""
+        """Batches of `SPLIT_SCHEMA` to one batch of a pickled `FileChange` for each file."""
         name = attempt_name(self.job)
         files = (file for batch in batches for packed in batch.column(1) for file in pickle.loads(packed.as_py()))
         changes: list[FileChange] = []
@@ -191,7 +191,7 @@ class BucketTask:
     names: tuple[str, ...]
 
     def buckets(self, keys: pa.Array) -> pa.Array:
-        """From structs of key columns to bucket numbers; raises like `WriteTask` if a value does not fit."""
+        """Structs of key columns to bucket numbers; raises like `WriteTask` if a value does not fit."""
         key_fields = [self.schema.by_name[name] for name in self.schema.bucket_keys]
         batch = named(pa.RecordBatch.from_struct_array(keys), self.names, self.schema)
         bucket_of = bucket_function(self.schema)
@@ -242,7 +242,7 @@ class ReadTask:
         return self
 
     def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
-        """From batches of `SPLIT_SCHEMA` to batches of rows."""
+        """Batches of `SPLIT_SCHEMA` to batches of rows."""
         for batch in batches:
             for packed in batch.column(1):
                 yield from self.read(pickle.loads(packed.as_py()))

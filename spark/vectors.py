@@ -50,7 +50,7 @@ _TAKEN = {ROW_INDEX.name, "_metadata", _WORDS}
 
 
 def worth_it(splits: Sequence[Split]) -> bool:
-    """Whether these splits, which have only files with deleted rows, are read faster by Spark's own scans."""
+    """Are these splits, which have only files with deleted rows, read faster by Spark's own scans?"""
     files = [file for split in splits for file in split.files]
     scans = max(Counter(f.file_size for f in files).values(), default=0)
     return (
@@ -61,12 +61,12 @@ def worth_it(splits: Sequence[Split]) -> bool:
 
 
 def can_name_rows(fields: Iterable[Field]) -> bool:
-    """Whether the names that a scan needs are free in a table with these columns."""
+    """Are the names that a scan needs free in a table with these columns?"""
     return _TAKEN.isdisjoint(field.name.lower() for field in fields)
 
 
 def has_only_deleted_rows(split: Split) -> bool:
-    """Whether deleted rows are all that Spark's own reader would read wrongly in this split."""
+    """Are deleted rows all that Spark's own reader would read wrongly in this split?"""
     return split.needs_arrow == (DELETED_ROWS,) and not split.sections and not split.is_one_run
 
 

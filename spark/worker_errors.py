@@ -2,12 +2,12 @@
 
 Owns: which errors lose their traceback. Must not know: what failed.
 
-Spark brings an error out of a worker as text. By default this is the whole traceback, so that the sentence that says what
-is wrong stands below twenty lines about lakelatch's own modules. Spark leaves the traceback out if the worker's environment
-says so at the moment at which the worker ends. It is then only in the worker's log, at level DEBUG.
+Spark brings an error out of a worker as text. By default this is the whole traceback, so that the sentence that says what is
+wrong stands below twenty lines about lakelatch's own modules. Spark leaves the traceback out if the worker's environment says
+so at the moment at which the worker ends. The traceback is then only in the worker's log, at level DEBUG.
 
-Invariants: Only errors that lakelatch raises on purpose lose their traceback; a bug keeps it. Nothing is set outside of a worker.
-A worker that has raised ends, so no later task is affected.
+Invariants: Only errors that lakelatch raises on purpose lose their traceback; a bug keeps it. Nothing is set outside of a
+worker. A worker that has raised ends, so no later task is affected.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What a time without a zone means to Spark: a time of the session's zone.
 
-Owns: the zone of a session, the zone that an option names, and their use for filters and partitions. Must not know:
-columns, plans. Sources: format/spark §6; core/rows/literals says what becomes of a time without a zone.
+Owns: the zone of a session, the zone that an option names, and their use for filters and partitions. Must not know: columns,
+plans. Sources: format/spark §6; core/rows/literals says what becomes of a time without a zone.
 
 Invariants: A session's zone is as Spark knows it, because the tz databases of Java and Python differ before 1970. A zone that
 is not understood is an error where it is needed, and nowhere else.

@@ -1,7 +1,7 @@
 """New values for some columns of existing rows, in tables with data evolution.
 
-Owns: `updated_columns`, which writes files that hold only these columns. Must not know: how files are committed, what
-conflicts. Source: format/data-files §7.
+Owns: `updated_columns`, which writes files that hold only these columns, for the rows of existing files. Must not know: how
+files are committed, what conflicts. Source: format/data-files §7.
 Invariants: A new file has exactly the rows of an existing one, in their order: rows without a new value keep the old one. Only
 the named columns are read. Files of an update that fails are deleted, or become orphans.
 """
@@ -85,7 +85,7 @@ def updated_columns(
 
 
 def _given(schema: TableSchema, data: Any) -> pa.RecordBatch:
-    """With the table's types. A null stays null, whatever the column's default is."""
+    """The rows with the table's types. A null stays null, whatever the column's default is."""
     batches = [batch for batch in batches_of(data) if batch.num_rows]
     names = list(batches[0].schema.names) if batches else [ROW_ID.name]
     if ROW_ID.name not in names:

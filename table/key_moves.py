@@ -71,7 +71,7 @@ class _Mover:
         return out
 
     def _divided(self, message: CommitMessage, moves: Sequence[MovedKeys]) -> Iterator[CommitMessage]:
-        """What stays of a message, then one message for each bucket that keys move to."""
+        """The messages that one message becomes: what stays, then one for each bucket that keys move to."""
         assert message.hashes is not None
         uploads = {u.key: u for u in message.uploads}
         data = self._files(message, message.new_files, moves, uploads, changelog=False)

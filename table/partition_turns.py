@@ -29,7 +29,7 @@ _STATES: PerProcess[dict[tuple[str, str], _State]] = PerProcess(dict)
 
 
 def drops_after_commits(schema: TableSchema) -> bool:
-    """Whether the options ask the table's writers to drop old partitions."""
+    """Do a table's options ask its writers to drop old partitions?"""
     options = schema.options
     asked = options.get(opt.PARTITION_EXPIRATION_TIME) is not None and not options.get(opt.WRITE_ONLY)
     return asked and bool(schema.partition_keys)

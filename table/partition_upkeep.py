@@ -76,7 +76,7 @@ class PartitionExpiry(ShownAsText):
         return f"{which}{held}{left}" + (f"; {self.timeless} stand for no time" if self.timeless else "")
 
     def to_dict(self) -> dict[str, Any]:
-        """With stable keys, ready for JSON."""
+        """The plan with stable keys, ready for JSON."""
         return {
             "partitions": [asdict(one) for one in self.partitions],
             "before": self.before,
@@ -151,7 +151,7 @@ def times_of(schema: TableSchema) -> PartitionTimes:
 
 
 def wall_ms(now_ms: int, zone: tzinfo | None) -> int:
-    """What a clock on the wall shows, in milliseconds since 1970 as if it were UTC; by default this machine's.
+    """What a clock on the wall shows, in milliseconds since 1970 as if it were UTC. `zone` None: this machine's.
 
     >>> wall_ms(0, timezone.utc)
     0

@@ -82,7 +82,7 @@ class IndexRewrite(ShownAsText):
         return f"{self.files} file{many[0]} got other indexes, snapshot{many[1]} {ids}{given}"
 
     def to_dict(self) -> dict[str, Any]:
-        """With stable keys, ready for JSON."""
+        """As plain values, with stable keys."""
         return {
             "files_considered": self.plan.files_considered,
             "files_to_index": self.plan.file_count,
@@ -250,7 +250,7 @@ class IndexMaker:
         )
 
     def _index(self, group: Split, file: DataFile, key: str, specs: Iterable[IndexSpec]) -> bytes:
-        """Of all rows of a file, also of those that are deleted."""
+        """The index of all rows of a file, also of those that are deleted."""
         written = self.schema_of(file.schema_id)
         alone = replace(group, files=(file,), keys=(key,), deletions=(), sections=(), section_runs=(), is_one_run=False)
         names = list(dict.fromkeys(spec.column for spec in specs))

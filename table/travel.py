@@ -1,8 +1,8 @@
 """Find a snapshot by id, by tag, by time or by watermark.
 
-Owns: `snapshot_at` and its errors, which list what exists; `schema_at`; `commit_at`. Must not know: rows, files. Source:
-format/snapshot §3, §4. Invariants: A snapshot that is missing between existing ones means damage; one outside the range is
-an invalid argument. The clocks of writers may differ by up to a minute (see `SKEW_MS`).
+Owns: `snapshot_at` and its errors, which list what exists; `schema_at`; `commit_at`. Must not know: rows, files.
+Source: format/snapshot §3, §4. Invariants: A snapshot that is missing between existing ones means damage; one outside the
+range is an invalid argument. The clocks of writers may differ by up to a minute (see `SKEW_MS`).
 """
 
 from __future__ import annotations
@@ -278,7 +278,7 @@ def _text(millis: int) -> str:
 
 
 def duration_ms(text: str, name: str) -> int:
-    """A duration as milliseconds, or an `InvalidArgument` that names the argument.
+    """A duration as milliseconds. Raises InvalidArgument, which names the argument.
 
     >>> duration_ms("90 d", "older_than")
     7776000000

@@ -2,8 +2,8 @@
 
 Owns: `Claim`, its file, `claim_of`; `Answer` and `create`. Must not know: what is copied into a branch.
 Invariants: the name of a branch belongs to whoever creates its claim, with one atomic create (decision 55). The claim is the
-first file of a branch and the last one that goes. It says what the branch is made from, so that a creation that was cut off can
-be finished, and so that it is known later where the branch began.
+first file of a branch and the last one that goes. Its content says what the branch is made from, so that a creation that was cut
+off can be finished, and so that it is known later where the branch began.
 """
 
 from __future__ import annotations

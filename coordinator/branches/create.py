@@ -1,11 +1,11 @@
 """Makes a branch: from a snapshot, from a tag, or empty with the table's schemas.
 
-Owns: `create_branch`, the order of its files. Must not know: rows, how it is written to later. Source: format/snapshot §5; H10.
-Invariants: of several calls for one name one makes the branch. Its schemas are written last, and schema 0 after all others, so
-that whoever opens a branch finds it whole. The snapshot that it begins with is a root as soon as it is there; after that its
-source is looked at again, so that no expiry takes its files unseen (decision 10). The claim is looked at last: a deletion of
-what an earlier call had left marks it first, so that it cannot take files away unseen. A tag keeps what the branch begins with
-from Apache Paimon's expiry, which looks at the tags of main alone (decision 106).
+Owns: `create_branch`, the order in which its files are written. Must not know: rows, how the branch is written to later.
+Source: format/snapshot §5; H10. Invariants: of several calls for one name one makes the branch. Its schemas are written last,
+and schema 0 after all others, so that whoever opens a branch finds it whole. The snapshot that it begins with is a root as soon
+as it is there; after that its source is looked at again, so that no expiry takes its files unseen (decision 10). The claim is
+looked at last: a deletion of what an earlier call had left marks it first, so that it cannot take files away unseen. A tag keeps
+what the branch begins with from Apache Paimon's expiry, which looks at the tags of main alone (decision 106).
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def ensure_safe(timeline: Timeline, schema_ids: tuple[int, ...]) -> None:
 
 
 def _check_free(store: Store, name: str) -> None:
-    """A name is free, too, under which a creation was cut off."""
+    """The name is free, or a creation under it was cut off."""
     keys = [info.key for info in store.list(branch_root(name))]
     if not keys:
         return
@@ -145,7 +145,7 @@ def _copied(store: Store, key: str, data: bytes, name: str, around: Surroundings
 
 
 def _bytes_of(timeline: Timeline, snapshot: Snapshot) -> bytes:
-    """The bytes of the snapshot's own file. If only a tag is left of it, the same without the tag's fields."""
+    """The snapshot's own file; of a snapshot that is left as a tag only, the same without the tag's fields."""
     key = timeline.paths.snapshot(snapshot.id)
     try:
         data = timeline.store.get(key)

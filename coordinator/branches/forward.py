@@ -1,9 +1,9 @@
 """Fast-forward: the main branch takes over what was committed to another branch.
 
-Owns: `apply_fast_forward`. Must not know: rows. Source: format/snapshot §2, §5; H2, H6, H7, H25. Invariants (decision 55):
-nothing of the main branch is deleted or replaced. The branch's snapshots are created above the main branch's newest one,
-upwards, each with one atomic create and the same bytes, so that at each moment the main branch is in a state that the branch
-had. A commit to the main branch that comes first is a conflict.
+Owns: `apply_fast_forward`. Must not know: rows.
+Source: format/snapshot §2, §5; H2, H6, H7, H25. Invariants (decision 55): nothing of the main branch is deleted or replaced. The
+branch's snapshots are created above the main branch's newest one, upwards, each with one atomic create and the same bytes, so
+that at each moment the main branch is in a state that the branch had. A commit to the main branch that comes first is a conflict.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def apply_fast_forward(main: Timeline, plan: FastForward, around: Surroundings =
 
 
 def _hold(branch: Timeline, plan: FastForward) -> dict[int, bytes]:
-    """Tags keep the files of the branch's snapshots from an expiry of the branch until main has them (H10, decision 10)."""
+    """The branch's snapshots. Tags keep their files from an expiry of the branch until main has them (H10, decision 10)."""
 
     def read(snapshot_id: int) -> bytes:
         try:
@@ -96,7 +96,7 @@ def _hold(branch: Timeline, plan: FastForward) -> dict[int, bytes]:
 
 
 def _release(branch: Timeline, plan: FastForward) -> None:
-    """Deletes the tags of an earlier run, too. Where the store fails, the next run does it."""
+    """Delete these tags, and those of an earlier run; where the store fails, the next run does."""
     names = {*plan.held, *(f"{HOLD}{number}" for number in plan.snapshot_ids)}
     with contextlib.suppress(LakelatchError):
         branch.store.delete_many(map(branch.paths.tag, sorted(names)))
@@ -148,7 +148,7 @@ def _unsure(message: str, snapshot: Snapshot) -> OutcomeUnknown[Any]:
 
 
 def _hint(main: Timeline, snapshot_id: int) -> None:
-    """LATEST is written best effort (H7)."""
+    """Write LATEST, best effort (H7)."""
     try:
         if (main.hint("LATEST") or 0) < snapshot_id:
             main.store.put(main.paths.hint("LATEST"), str(snapshot_id).encode())

@@ -1,8 +1,8 @@
 """Plans a fast-forward: what the main branch takes over from another branch, or why it cannot.
 
-Owns: `FastForward`, `plan_fast_forward`. Must not know: how it is carried out. Source: format/snapshot §5; decision 55.
-Invariants: planning changes nothing. The branch must have been built on the newest snapshot of the main branch; otherwise the
-plan is a conflict that names what main has besides.
+Owns: `FastForward`, `plan_fast_forward`. Must not know: how it is carried out.
+Source: format/snapshot §5; decision 55. Invariants: planning changes nothing. The branch must have been built on the newest
+snapshot of the main branch; otherwise the plan is a conflict that names what main has besides.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .remove import no_branch
 
 _SHOWN = 5
 HOLD = "fast-forward-"
-"""Begins the names of tags in the branch that last as long as a fast-forward."""
+"""The beginning of the names of tags in the branch that last as long as a fast-forward."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ def plan_fast_forward(main: Timeline, name: str, around: Surroundings = MACHINE)
 
 
 def _new_ids(main: Timeline, branch: Timeline, name: str, newest: Snapshot | None, end: Snapshot) -> tuple[int, ...]:
-    """The ids above main's newest, if they were built on it. Some may have expired."""
+    """The ids of the branch's snapshots above main's newest, if they were built on it; some may have expired."""
     if newest is None:
         return tuple(range(1, end.id + 1))
     above = tuple(range(newest.id + 1, end.id + 1))
@@ -113,7 +113,7 @@ def _untouched(main: Timeline, claim: Claim | None, newest: Snapshot, end: Snaps
 
 
 def _follows(name: str, branch: Timeline, newest: Snapshot) -> bool:
-    """Whether it was built on main's newest snapshot, though it no longer has that."""
+    """Whether a branch was built on main's newest snapshot, though it no longer has that."""
     first = branch.find(newest.id + 1)
     base = base_of(first) if first is not None else None
     if base is not None:
@@ -148,7 +148,7 @@ def expired_in_branch(name: str, first: int) -> InvalidArgument:
 
 
 def _moved(main: Timeline, branch: Timeline, name: str, newest: Snapshot, claim: Claim | None) -> CommitConflict:
-    """Main has commits that the branch lacks, or was taken back behind the snapshot that the branch began with."""
+    """Main has commits that the branch lacks: which; or it was taken back behind the snapshot that the branch began with."""
     begin = claim.snapshot if claim is not None and claim.source == DEFAULT_BRANCH else None
     rows = f"write the branch's rows to main with a commit of their own, overwrite(branch('{name}').to_arrow(), partition={{}})"
     if begin is not None and newest.id < begin:
@@ -173,7 +173,7 @@ def _moved(main: Timeline, branch: Timeline, name: str, newest: Snapshot, claim:
 
 
 def _new_schemas(main: Timeline, branch: Timeline, name: str) -> tuple[int, ...]:
-    """The schemas that both have must be the same."""
+    """The schemas that main lacks; those that both have must be the same."""
     have, want = main.both(main.schema_ids, branch.schema_ids)
     both = sorted(set(have) & set(want))
 
@@ -191,7 +191,7 @@ def _new_schemas(main: Timeline, branch: Timeline, name: str) -> tuple[int, ...]
 
 
 def _new_tags(main: Timeline, branch: Timeline, name: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The tags that main lacks, and those that an earlier run has left in the branch. What both have must be the same."""
+    """The tags that main lacks, and those that an earlier run has left in the branch; what both have must be the same."""
     have, want = main.both(main.tag_files, branch.tag_files)
     both = sorted(have.keys() & want.keys())
     held = main.parallel(lambda tag: (main.tag(tag), branch.tag(tag)), both)

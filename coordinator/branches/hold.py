@@ -1,8 +1,8 @@
 """Tags that keep the files which a branch shares with the one that it was made from, for as long as the branch is there.
 
 Owns: `branch_tag`, `maker_of`, `hold_shared`, `inherited`, `release_shared`. Must not know: how a branch is made or deleted.
-Source: decision 106.
-Invariant: Apache Paimon's expiry, of main or of a branch, asks the tags of main alone. A snapshot of both is tagged in both.
+Source: decision 106. Invariant: when Apache Paimon expires snapshots, of main or of a branch, it asks the tags of main alone. A
+snapshot that main and a branch have is tagged in both.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def branch_tag(snapshot_id: int, maker: str) -> str:
 
 
 def is_branch_tag(name: str) -> bool:
-    """Whether it is the name of such a tag.
+    """Is a tag one of these?
 
     >>> is_branch_tag("branch-7-ab12cd34"), is_branch_tag("branch-7")
     (True, False)
@@ -40,7 +40,7 @@ def is_branch_tag(name: str) -> bool:
 
 
 def maker_of(claim: Claim | None, name: str) -> str:
-    """Identifies a branch, also after it is renamed; one that Apache Paimon made has no claim."""
+    """What identifies a branch, also after it is renamed; one that Apache Paimon made has no claim."""
     return claim.maker if claim is not None and claim.maker else sha256(name.encode()).hexdigest()
 
 
@@ -61,7 +61,7 @@ def hold_shared(source: Timeline, branch: Timeline) -> None:
 
 
 def inherited(store: Store, parent: str, maker: str) -> dict[str, bytes]:
-    """The tags that a branch needs beside those of its parent, which may be deleted before it."""
+    """The tags that a branch needs beside those of the branch that it is made from, which may be deleted before it."""
     if parent == DEFAULT_BRANCH:
         return {}
     mine, found = maker_of(claim_of(store, parent), parent), {}
@@ -72,7 +72,7 @@ def inherited(store: Store, parent: str, maker: str) -> dict[str, bytes]:
 
 
 def release_shared(store: Store, name: str, claim: Claim | None) -> None:
-    """Deletes the tags, unless the branch goes on under another name."""
+    """Delete a branch's tags in all others, unless it goes on under another name."""
     maker = maker_of(claim, name)
     for info in store.list(f"{BRANCH_DIR}/"):
         other = info.key.removeprefix(f"{BRANCH_DIR}/branch-").partition("/")[0]

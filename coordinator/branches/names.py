@@ -1,7 +1,7 @@
 """The names of branches, and which branches a table has.
 
-Owns: `check_branch_name`, `Branch`, `list_branches`. Must not know: how a branch is made. Source: format/snapshot §5. Invariant:
-a branch exists as soon as it has a schema, because a reader opens it by its schemas.
+Owns: `check_branch_name`, `Branch`, `list_branches`. Must not know: how a branch is made.
+Source: format/snapshot §5. Invariant: a branch exists as soon as it has a schema, because a reader opens it by its schemas.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def branch_root(name: str) -> str:
 
 
 def list_branches(timeline: Timeline) -> dict[str, Branch]:
-    """All but `main`, by name, from one listing. A branch that is still being made is left out."""
+    """Every branch except `main`, by name, from one listing. A branch that is still being made is left out."""
     return branches_among(timeline.store.list(f"{BRANCH_DIR}/"))
 
 

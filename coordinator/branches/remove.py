@@ -1,10 +1,10 @@
 """Deletes and renames branches.
 
-Owns: `BranchDeletion`, `plan_deletion`, `apply_deletion`, `rename_branch`. Must not know: what a branch's snapshots reach:
-orphan cleaning frees files that nothing names any more. Source: format/snapshot §5.
-Invariants: what goes first is the schemas, so that nobody opens the branch and its writers learn of it (H21); snapshots, tags
-and changelogs go last, then the tags that kept its files in other branches, and then the claim. A run that was cut off is
-finished by the next. No other file outside of the branch's own folder is deleted.
+Owns: `BranchDeletion`, `plan_deletion`, `apply_deletion`, `rename_branch`. Must not know: what a branch's snapshots reach: orphan
+cleaning frees files that nothing names any more.
+Source: format/snapshot §5. Invariants: what goes first is the schemas, so that nobody opens the branch and its writers learn of
+it (H21); snapshots, tags and changelogs go last, then the tags that kept its files in other branches, and then the claim. A run
+that was cut off is finished by the next. No other file outside of the branch's own folder is deleted.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from .names import Branch, branch_root, branches_among, check_branch_name
 
 BATCH = 1_000
 _ROUNDS = 50
-"""So often files that jobs bring meanwhile are deleted, too."""
+"""How often files that jobs bring meanwhile are deleted, too."""
 
 
 @dataclass(frozen=True)
@@ -155,7 +155,7 @@ def rename_branch(
 
 
 def _copy(store: Store, old: TablePaths, new: TablePaths, around: Surroundings, *, schemas: bool) -> None:
-    """Copies the files that the new name lacks; schema 0 last."""
+    """Copy the files of a branch that the new name lacks; schema 0 last."""
     keys = [info.key for info in store.list(old.root) if info.key != claim_key(old.branch)]
     chosen = sorted((key for key in keys if key.startswith(old.schema_dir) == schemas), reverse=schemas)
     there = {info.key for info in store.list(new.root)}

@@ -90,7 +90,7 @@ class MetadataWriter:
         return self.schema.options
 
     def manifests(self, entries: Sequence[ManifestEntry]) -> list[tuple[ManifestFile, MetadataFile]]:
-        """Manifests are split at `manifest.target-file-size`."""
+        """Encode entries as manifests, split at `manifest.target-file-size`."""
         if not entries:
             return []
         data = self._manifest_bytes(entries)
@@ -162,20 +162,20 @@ class Delta:
 
     @staticmethod
     def unlisted(entries: tuple[ManifestEntry, ...], writer: MetadataWriter) -> Delta:
-        """The manifests for some entries, which no list names yet; nothing is written."""
+        """The manifests for some entries, which no list names yet; they are not written yet."""
         made = writer.manifests(entries)
         return Delta(entries, tuple(line for line, _ in made), tuple(file for _, file in made), NO_LIST_YET)
 
     @staticmethod
     def of(entries: tuple[ManifestEntry, ...], writer: MetadataWriter, riders: tuple[Intent, ...] = ()) -> Delta:
-        """The files for some entries, listed together with the manifests of these riders; nothing is written."""
+        """The files for some entries, listed together with the manifests of these riders; they are not written yet."""
         made = writer.manifests(entries)
         lines = (*(line for line, _ in made), *(line for intent in riders for line in intent.manifests))
         return Delta(entries, lines, tuple(file for _, file in made), writer.manifest_list(lines), riders=riders)
 
 
 def committer_of(snapshot: Snapshot) -> str:
-    """The committer that made a snapshot; the commit user where it records none."""
+    """The committer that made a snapshot; the commit user where the snapshot does not record a committer."""
     return snapshot.own_properties.get(WRITER_PROPERTY, snapshot.commit_user)
 
 
@@ -247,7 +247,7 @@ def _carries(request: CommitRequest, commit: str, rows: int, riders: Sequence[In
 def _our_properties(
     request: CommitRequest, base: Snapshot | None, memory: Memory, lost: Sequence[Snapshot], schema_id: int
 ) -> dict[str, str]:
-    """They let the table be checked and explained from its own files."""
+    """Lineage, lost attempts and remembered identifiers, so that the table can be checked and explained from its own files."""
     properties = {BASE_PROPERTY: f"{base.id}:{base.identity}" if base else "0:"}
     if lost:
         shown = [{"id": s.id, "to": s.identity, "by": s.commit_user} for s in lost[-_SHOWN_ATTEMPTS:]]

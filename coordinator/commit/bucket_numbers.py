@@ -27,7 +27,7 @@ from .conflicts import Conflict
 
 @dataclass
 class Buckets:
-    """What some entries say of buckets.
+    """Sequence numbers, bucket counts and files with keys found in some entries.
 
     Attributes:
         last: the largest sequence number by partition and bucket.
@@ -61,7 +61,7 @@ class Buckets:
             self.files.setdefault(bucket, Counter()).update(levels)
 
     def run_count(self, bucket: PartitionBucket) -> int:
-        """The sorted runs of a bucket: its files of level 0, and its higher levels with files."""
+        """The number of sorted runs of a bucket: its files of level 0, and its higher levels with files."""
         levels = self.files.get(bucket, Counter())
         return levels[0] + sum(count > 0 for level, count in levels.items() if level)
 
@@ -70,7 +70,7 @@ class Buckets:
 
 
 class BucketMemory:
-    """Summaries of manifests, kept between commits. Thread-safe: the mapping is replaced, never changed."""
+    """Summaries of manifests, kept by a committer between its commits. Thread-safe: the mapping is replaced, never changed."""
 
     def __init__(self) -> None:
         self._known: Mapping[str, Buckets] = {}
@@ -100,7 +100,7 @@ class BucketMemory:
 
 
 def is_bucketed(entry: ManifestEntry) -> bool:
-    """Whether it adds new rows to a fixed bucket. The output of a compaction keeps the numbers of its inputs."""
+    """Whether the entry adds new rows to a fixed bucket. The output of a compaction keeps the numbers of its inputs."""
     return entry.kind == ADD and entry.total_buckets > 0 and entry.file.file_source == SOURCE_APPEND
 
 
@@ -127,7 +127,7 @@ def numbered(entries: Iterable[ManifestEntry], buckets: Buckets) -> tuple[Manife
 
 
 def other_counts(entries: Iterable[ManifestEntry], buckets: Buckets) -> dict[bytes, set[int]]:
-    """Partitions that these entries would leave with files of different bucket counts."""
+    """Partitions that would have files with different bucket counts after these entries."""
     counts = {
         e.partition: {e.total_buckets} | buckets.counts.get(e.partition, set()) for e in entries if counts_buckets(e)
     }

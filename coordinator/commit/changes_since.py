@@ -43,7 +43,7 @@ class ChangesSince:
     _read: dict[int, Snapshot] = field(default_factory=dict)
 
     def since(self, read: Snapshot | None, base: Snapshot | None) -> list[Landed] | Conflict:
-        """The changes after `read`, up to `base`; a conflict where they can no longer be read."""
+        """The changes of other writers after `read`, up to `base`; a conflict where they can no longer be read."""
         chain = self._chain(read, base)
         if chain is None:
             return Conflict(HISTORY_GONE, "some snapshots made since this commit read the table no longer exist")
@@ -51,7 +51,7 @@ class ChangesSince:
         return self.timeline.parallel(lambda step: self.landed(*step), steps)
 
     def _chain(self, read: Snapshot | None, base: Snapshot | None) -> list[Snapshot | None] | None:
-        """The snapshots from `read` to `base`, both included; None where one is gone, or another is in the place of `read`.
+        """The snapshots from `read` to `base`, both included; None where one is gone, or where another is in the place of `read`.
 
         One that an earlier attempt has read is still the one of its id if its successor says that it builds on it. Below a
         snapshot of another engine, which does not say so, all are read again.
@@ -97,7 +97,7 @@ class ChangesSince:
         return landed
 
     def _marked(self, entries: Sequence[ManifestEntry], index: Sequence[IndexEntry]) -> frozenset[Owner]:
-        """The data files that stay, but have another deletion vector than before."""
+        """The data files that stay, but have a different deletion vector than before."""
         before = vector_places(e for e in index if e.kind == DELETE)
         after = vector_places(e for e in index if e.kind == ADD)
         gone = {owner_of(e) for e in entries} - {owner_of(e) for e in entries if e.kind == ADD}
@@ -116,7 +116,7 @@ def _undone_by(snapshot: Snapshot) -> int | None:
 
 
 def was_moved(store: Store, keys: FileKeys, before: Vector | None, after: Vector | None) -> bool:
-    """Whether a vector was only moved to another index file, because its neighbours changed: no row is affected."""
+    """Whether a vector was only moved to another index file, which happens when its neighbours change: no row is affected."""
     if before is None or after is None:
         return False
     counts = {before[1].cardinality, after[1].cardinality} - {None}

@@ -1,7 +1,7 @@
 """The entry point of the coordinator: one committer per open table, which turns requests into receipts.
 
-Owns: the knowledge kept between commits, the journal, the safety probe, and turning outcomes into receipts and errors. Must not
-know: rows, Arrow, Spark, the inner workings of the machine. Source: architecture §3, §4 (probe).
+Owns: the knowledge kept between commits, the journal, the safety probe, and turning outcomes into receipts and errors.
+Must not know: rows, Arrow, Spark, the inner workings of the machine. Source: architecture §3, §4 (probe).
 Invariants: every commit has one of three answers: a receipt, an error that says "not committed", or `OutcomeUnknown`. After
 landing a commit, the committer knows the next base without reading it.
 """
@@ -157,8 +157,8 @@ class Committer:
     def finish(self, rider: Rider) -> Resolution:
         """Land the append of a writer that is gone, or lose both snapshots that its intent is open for (decision 71).
 
-        Other processes may do the same, and the writer may be alive after all: each names the commit in its snapshot, looks for
-        it in every snapshot that it builds on, and sends nothing to any other name. So nothing has to be recorded.
+        Other processes may do the same, and the writer may be alive after all: each of them names the commit in its snapshot,
+        looks for it in every snapshot that it builds on, and sends nothing to any other name. So nothing has to be recorded.
         """
         check_side_effects(self.schema.option_texts)
         self._ensure_safe()
@@ -178,9 +178,10 @@ class Committer:
 
     @contextmanager
     def _answering(self, driver: Driver) -> Iterator[None]:
-        """Attach the identity and a way to find out the outcome to whatever ends a commit that may land (H23), since its
-        snapshot was sent or others were asked to carry it. An unexpected error becomes `OutcomeUnknown`; an interrupt is raised
-        unchanged, with the unknown outcome as its cause.
+        """Attach the identity and a way to find out the outcome to whatever ends a commit that may land (H23): after its snapshot
+        was sent, or after it has asked others to carry it.
+
+        An unexpected error becomes `OutcomeUnknown`. An interrupt is raised unchanged, with the unknown outcome as its cause.
         """
         try:
             yield
@@ -266,7 +267,7 @@ class Committer:
                 self._probe_hint(error)
 
     def _probe_hint(self, refused: StoreUnavailable) -> None:
-        """Every writer writes the hint LATEST, and nobody believes it."""
+        """Probe with the hint LATEST, which every writer writes and nobody believes."""
         key = self.paths.hint("LATEST")
         try:
             probe(self.store, key, self.store.get(key))
@@ -312,7 +313,7 @@ class Committer:
             return self._replay_receipt(carrier, commit_user, identifier, landed)
 
     def _looked_at(self, timeline: Timeline, commits_next: bool) -> Base:
-        """Manifests are not read, and the newest schema is looked for only if a commit follows."""
+        """The newest snapshot; its manifests are not read, and the newest schema is looked for only if a commit follows."""
         now_ms = self._around.now_ms
         look, ids = timeline.both(timeline.look, timeline.schema_ids) if commits_next else (timeline.look(), [])
         named = look.snapshot.schema_id if look.snapshot is not None else 0
@@ -328,7 +329,7 @@ class Committer:
         return BaseNumbers(self._timeline(self.store), self._knows, self.schema, self._around, self._pool)
 
     def landed(self, partitions: set[bytes]) -> tuple[Snapshot, Buckets] | None:
-        """The newest snapshot that is known, after a commit its own, and what its manifests say of the buckets of some
+        """The newest snapshot that is known, after a commit its own, and what its manifests say about the buckets of some
         partitions; None if none is known. Reads only manifests that this committer has neither written nor read.
         """
         base = self._knows.newest.get()
@@ -341,7 +342,7 @@ class Committer:
         return base.snapshot, found
 
     def learn(self, base: Base) -> None:
-        """Note a snapshot that was the newest a moment ago, so that the next commit need not look for it."""
+        """Take note of a snapshot that was the newest a moment ago, so that the next commit need not look for it."""
         self._knows.newest.learn(base)
 
     def meet(self, others: int, attempt_s: float) -> None:
@@ -349,13 +350,13 @@ class Committer:
         self._knows.crowd.observe(others, attempt_s, self._around.monotonic_s())
 
     def does_its_share(self) -> bool:
-        """Whether this writer should do work that one of those who commit at the same time has to do."""
+        """Whether this writer should do work that any of those who commit at the same time could do, and one of them has to."""
         crowd = self._knows.crowd
         others = crowd.size if crowd.is_near(self._around.monotonic_s()) else 0.0
         return self._around.uniform(0.0, 1.0) * (1.0 + others) <= 1.0
 
     def settle(self) -> None:
-        """Wait for hint writes, clean-up and upkeep of commits that have returned."""
+        """Wait for hint writes, clean-up and upkeep of commits that have already returned."""
         self._aside.submit(lambda: None).result()
         self._upkeep.settle()
 
@@ -456,7 +457,7 @@ class Committer:
         return error
 
     def _resolve(self, driver: Driver, timeout_s: float) -> Receipt:
-        """Find out how a commit of this process ended, and record it. One that others may still carry goes on."""
+        """Find out how a commit of this process ended, and record it in its journal. One that others may still carry goes on."""
         began, run = self._around.monotonic_s(), driver.run
         base = driver.state.ride.window
         window = Window(run.group.commit, base) if base is not None else None
@@ -487,7 +488,7 @@ class Committer:
         return answer
 
     def _replay_receipt(self, ref: SnapshotRef, user: str, identifier: int, snapshot: Snapshot | None) -> Receipt:
-        """The kind comes from the commit's snapshot, where that was read."""
+        """The receipt of a commit that landed before; its kind comes from its snapshot, where that was read."""
         kind = snapshot.commit_kind if snapshot is not None and snapshot.identity == ref.identity else "APPEND"
         uuid_text = None if "|" in ref.identity else ref.identity or None
         return Receipt(
@@ -508,7 +509,7 @@ class Committer:
 
 
 def _rows_of(snapshot: Snapshot, user: str, identifier: int) -> int | None:
-    """None where the snapshot does not say it."""
+    """How many rows a commit appended in a snapshot; None where that does not say."""
     try:
         listed = carried_by(snapshot)
     except TableCorrupt:  # that the commit has landed is true all the same
@@ -529,13 +530,13 @@ def _nothing() -> None:
 
 
 def _partitions_replaced(run: CommitRun) -> int | None:
-    """None for other commits than overwrites, and for tables without partitions."""
+    """From how many partitions an overwrite took files away; None for other commits and for tables without partitions."""
     if run.request.target is None or run.attempt is None or not run.schema.partition_keys:
         return None
     return len({entry.partition for entry in run.attempt.entries if entry.kind == DELETE})
 
 
 def new_commit_user(schema: TableSchema, around: Surroundings = MACHINE) -> str:
-    """For a commit that names none: a fresh uuid, prefixed with option `commit.user-prefix`."""
+    """A commit user for a commit that names none: a fresh uuid, prefixed with option `commit.user-prefix`."""
     prefix = schema.options.get(opt.COMMIT_USER_PREFIX)
     return f"{prefix}_{around.new_uuid()}" if prefix else str(around.new_uuid())

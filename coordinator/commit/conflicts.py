@@ -20,7 +20,7 @@ from .row_ids import RowRanges
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
-    """Why a commit cannot land: the failed check, its text, and the files."""
+    """The reason why a commit cannot land: the failed check, its text, the other commit and the files."""
 
     check: str
     reason: str
@@ -37,7 +37,7 @@ class Followed:
     """The live files of the partitions that an overwrite replaces.
 
     Attributes:
-        replaced: the files to delete: those that it read, and what compactions made of them since.
+        replaced: the files to delete: those that the overwrite read, and what compactions made of them since.
         newer: the files added meanwhile, which stay.
         merged: the compactions of such files.
     """
@@ -67,7 +67,7 @@ def follow(request: CommitRequest, read_files: Files, changes: Sequence[Landed])
 
 
 def _apply(group: Group, files: Followed) -> None:
-    """Outputs replace a compaction's inputs; every other added file is newer than what was read."""
+    """Replace a compaction's inputs by its outputs; every other added file is newer than what was read."""
     into = files.replaced if any(e.identity in files.replaced for e in group.deleted) else files.newer
     for entry in group.deleted:
         files.replaced.pop(entry.identity, None)
@@ -85,7 +85,7 @@ def overwritten_meanwhile(request: CommitRequest, change: Landed, group: Group, 
 
 
 def rows_deleted_meanwhile(request: CommitRequest, change: Landed, group: Group, replaced: Files) -> Conflict | None:
-    """Deletion vectors deleted (or restored) rows of files that it replaces: its new rows are based on outdated ones."""
+    """Deletion vectors deleted (or restored) rows of files that it replaces, so its new rows are based on outdated ones."""
     marked = [e for e in replaced.values() if owner_of(e) in group.marked]
     return (
         _conflict("rows_deleted_meanwhile", change, marked, "deleted rows of files that it replaces")
@@ -104,14 +104,14 @@ def columns_updated_meanwhile(request: CommitRequest, change: Landed, group: Gro
 
 
 def rows_changed_meanwhile(request: CommitRequest, change: Landed, group: Group, replaced: Files) -> Conflict | None:
-    """An UPDATE, DELETE or MERGE added rows computed from rows which this commit replaces: they would come back."""
+    """An UPDATE, DELETE or MERGE added rows that it computed from rows which this commit replaces: they would come back."""
     if change.operation not in ROW_CHANGES or not group.added or group.is_compaction:
         return None
     return _conflict("rows_changed_meanwhile", change, group.added, "changed rows of the same partitions")
 
 
 def appended_meanwhile(request: CommitRequest, change: Landed, group: Group, replaced: Files) -> Conflict | None:
-    """Serializable isolation: it would have replaced the added rows, had the commits run in sequence."""
+    """Serializable isolation: rows were added that the overwrite would have replaced, had the commits run in sequence."""
     if request.isolation != "serializable" or not group.added or group.is_compaction:
         return None
     return _conflict("appended_meanwhile", change, group.added, "added rows to the same partitions")
@@ -154,7 +154,7 @@ def inputs_changed(request: CommitRequest, changes: Sequence[Landed]) -> Conflic
 
 
 def deletes_unknown_file(request: CommitRequest, alive: Iterable[ManifestEntry]) -> Conflict | None:
-    """Like `inputs_changed`, where the others' changes can no longer be read: every changed file must be live."""
+    """Like `inputs_changed`, when the changes of other writers can no longer be read: every changed file must be live."""
     found = list(alive)
     identities, owners = {e.identity for e in found}, {owner_of(e) for e in found}
     gone = {owner_of(e) for e in request.entries if e.kind != ADD and e.identity not in identities}
@@ -198,8 +198,9 @@ def rows_changed(request: CommitRequest, changes: Sequence[Landed]) -> Conflict 
 
 
 def rows_read_changed(read: RowsRead, changes: Sequence[Landed]) -> Conflict | None:
-    """Another writer added rows that this commit should have read, or deleted some whose absence it should have seen. A
-    compaction changes no row. Files that were deleted and added at once, such as those of an overwrite, count as both.
+    """Another writer added rows that this commit should have read, or deleted some whose absence it should have seen.
+
+    A compaction changes no row. Files that were deleted and added at once, such as those of an overwrite, count as both.
     """
     for change in changes:
         for group in change.groups(lambda partition: True):

@@ -72,7 +72,7 @@ class Driver:
         )
 
     def commit(self) -> Outcome:
-        """Where others commit, it waits for its turn first, unless it rides."""
+        """Run the commit to its outcome. Where others commit, it waits for its turn first, unless it rides."""
         try:
             if self.run.group.crowded and not self.run.group.allowed:
                 self.turns.wait(self.run.knows.crowd.attempt_s, self.run.newest_seen_id)
@@ -111,7 +111,7 @@ class Driver:
 
     @property
     def lasted_s(self) -> float:
-        """Seconds of the current attempt; of a commit that another carries, since the attempt began in which it asked."""
+        """The same, but of a commit that another carries since the attempt began in which it asked."""
         return self.run.around.monotonic_s() - self._asked_at
 
     def _feed(self, event: Event) -> tuple[Effect, ...]:
@@ -168,7 +168,7 @@ class Driver:
                 assert_never(effect)
 
     def _settle(self, effect: do.Publish | do.ReadBack | do.VerifyLineage | do.VerifyRide) -> Event:
-        """Finds out whether a snapshot landed: tried once in any case, and again only while time is left."""
+        """A step that finds out whether a snapshot landed: tried once in any case, and again only while time is left."""
         run, spent = self.run, self.budget.spent
         if isinstance(effect, do.Publish) and effect.send == 1:
             self.budget.sending()

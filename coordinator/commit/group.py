@@ -1,7 +1,7 @@
 """One commit's part in group commit: may it ride, who rides with it, and what became of its intent (decision 71).
 
-Owns: `Group`, `Met`, `may_ride`, `has_riders`. Must not know: the order of steps, how files are written, how intents are kept.
-Hazards: H2, H5, H9.
+Owns: `Group`, `Met`, `may_ride`, `has_riders`. Must not know: the order of steps (the machine), how files are written, how
+intents are kept. Hazards: H2, H5, H9.
 Invariants: only an append that depends on nothing in its base rides or carries. A leader's riders are chosen on the very base
 that it publishes on. Nothing of a rider is deleted by its leader.
 """
@@ -43,7 +43,7 @@ LONGEST_PAUSE_S = 2.0
 
 
 def has_riders(schema: TableSchema) -> bool:
-    """Whether plain appends to a table are the same on every base."""
+    """Whether plain appends to a table are the same on every base, so that they can ride."""
     return schema.bucket == NO_BUCKETS and not schema.primary_keys and not schema.options.get(opt.ROW_TRACKING)
 
 
@@ -69,7 +69,7 @@ def may_ride(request: CommitRequest, schema: TableSchema) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Met:
-    """The newest snapshot that this commit saw another make, and when it asked for it (monotonic milliseconds)."""
+    """The newest snapshot that this commit saw another commit make, and when it asked for it (monotonic milliseconds)."""
 
     snapshot: Snapshot
     asked_ms: float
@@ -198,7 +198,7 @@ class Group:
         return ev.LineageUnread(found.reason)
 
     def found_in(self, snapshot: SnapshotRef, timeline: Timeline) -> None:
-        """It was found out later that the commit landed there: a receipt that names its leader is worth one request."""
+        """The commit landed in this snapshot, as was found out later: a receipt that names its leader is worth one request."""
         if self.asked and self.aboard is None:
             with suppress(LakelatchError):
                 found = timeline.find(snapshot.id)
@@ -206,7 +206,7 @@ class Group:
                     self.aboard = found
 
     def may_merge(self) -> bool:
-        """Of many commits at once, one merges manifests (H15)."""
+        """Whether this attempt may begin a merge of manifests: of many commits at once, one does the work (H15)."""
         return not (self.allowed and self.crowded) or self.around.uniform(0.0, 1.0) < MERGING_SHARE
 
     @property

@@ -54,7 +54,7 @@ class HashMemory:
         return self._manifests.get(manifest)
 
     def keep_entries(self, manifest: str, entries: Sequence[IndexEntry]) -> None:
-        """Keeps those of the index manifest before, too."""
+        """Keep the entries of an index manifest, and of the one before it."""
         self._manifests = dict([*self._manifests.items()][-1:]) | {manifest: entries}
 
 
@@ -167,7 +167,7 @@ class HashJoin:
     def _join(
         self, partition: bytes, bucket: int, old: IndexEntry | None, new: Array
     ) -> tuple[list[IndexEntry], MetadataFile]:
-        """The new index file of a bucket, and what it replaces. The same file for the same old one."""
+        """The index file of a bucket with new hashes, and what it replaces. The same file for the same old one."""
         place = (partition, bucket, old.file.file_name if old is not None else "")
         if place not in self._made:
             hashes = new if old is None else np.union1d(self.indexes.hashes(old), new)

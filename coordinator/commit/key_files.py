@@ -1,7 +1,7 @@
 """Checks of the files that tables with a primary key keep per bucket: sorted runs, and index files. Pure.
 
-Owns: `runs_overlap`, `two_index_files`. Must not know: stores, rows.
-Source: format/primary-keys §2; format/manifests §7; format/deletion-vectors §2; H12.
+Owns: `runs_overlap` (files of one level, above 0, have no key in common), `two_index_files` (a bucket has one index file of each
+type). Must not know: stores, rows. Source: format/primary-keys §2; format/manifests §7; format/deletion-vectors §2; H12.
 """
 
 from __future__ import annotations

@@ -38,8 +38,8 @@ class KeyOrder:
         by_snapshot: by the id of the snapshot that added them (option `sequence.snapshot-ordering`).
         by_number: by the numbers that their writers gave.
         by_field: by columns of theirs, and only where these are equal by their numbers.
-        merged_is_final: merged rows count as older than all rows that are merged with them later, or as newer, whatever the
-            numbers of the single rows were. Only `deduplicate` can merge rows in any order.
+        merged_is_final: rows that were merged count as older than all rows that are merged with them later, or as newer,
+            whatever the numbers of the single rows were. Only `deduplicate` can merge rows in any order.
     """
 
     by_snapshot: bool = False
@@ -49,7 +49,7 @@ class KeyOrder:
 
     @staticmethod
     def of(schema: TableSchema) -> KeyOrder:
-        """No kind of order for a table without a primary key."""
+        """The order of a table's rows; no kind for a table without a primary key."""
         rules = merge_rules(schema)
         if rules is None:
             return KeyOrder()
@@ -69,7 +69,7 @@ def new_rows(entries: Iterable[ManifestEntry]) -> list[ManifestEntry]:
 
 @dataclass(frozen=True, slots=True)
 class Numbers:
-    """The smallest and largest sequence numbers of a commit's new rows, by bucket."""
+    """The sequence numbers of the new rows of a commit: the smallest and largest, by bucket."""
 
     spans: Mapping[PartitionBucket, tuple[int, int]]
 
@@ -79,14 +79,14 @@ class Numbers:
 
     @staticmethod
     def brought(change: Landed) -> Numbers:
-        """The numbers of all rows that a commit added: also in files that a compaction once wrote, and a rollback brings back."""
+        """Those of all rows that a commit added: also of files that a compaction once wrote, and a rollback brings back."""
         groups = [g for g in change.groups(lambda partition: True) if not g.is_compaction]
         moved = {owner_of(e) for g in groups for e in g.deleted}
         return Numbers.in_files(e for g in groups for e in g.added if owner_of(e) not in moved)
 
     @staticmethod
     def in_files(entries: Iterable[ManifestEntry]) -> Numbers:
-        """The numbers of all rows in some files; rows without a bucket get theirs later."""
+        """Those of all rows in some files; rows without a bucket get theirs later."""
         spans: dict[PartitionBucket, tuple[int, int]] = {}
         for entry in (e for e in entries if e.bucket >= 0):
             place, file = (entry.partition, entry.bucket), entry.file
@@ -106,7 +106,7 @@ class Numbers:
         return [place for place, (low, _) in self.spans.items() if place in largest and low <= largest[place]]
 
     def above(self, number: int) -> Numbers:
-        """What the numbers become above another one; all buckets begin with the same."""
+        """What they become above a number; all buckets begin with the same one."""
         return Numbers({place: (number + 1, number + 1 + high - low) for place, (low, high) in self.spans.items()})
 
 
@@ -174,7 +174,7 @@ def before_what_stays(
         again: its rows can be numbered again.
 
     Returns:
-        The number above which to number its rows; a conflict if there is no room, None if they can stay as they are.
+        The number above which its rows are to be numbered; a conflict if there is no room, None if they can stay as they are.
     """
     gone = {e.identity for e in removed}
     stays = [e for e in added_since(changes) if (e.partition, e.bucket) in ours.spans and e.identity not in gone]
@@ -269,7 +269,7 @@ def older_rows_appended(
 
 
 def stamped(entries: Sequence[ManifestEntry], snapshot_id: int) -> tuple[ManifestEntry, ...]:
-    """All new rows get the id of their snapshot as number (option `sequence.snapshot-ordering`)."""
+    """The entries, with the id of their snapshot as the number of all new rows (option `sequence.snapshot-ordering`)."""
     new = {e.identity for e in new_rows(entries)}
     return tuple(
         e._replace(file=e.file._replace(min_sequence_number=snapshot_id, max_sequence_number=snapshot_id))

@@ -78,8 +78,9 @@ class KeyRules:
         return older_rows_appended(self.request, entries, changes, self.order)
 
     def restored(self, entries: Entries, files: Followed, base: Base) -> Conflict | None:
-        """Check that a rollback is older than what others added since it read the table, and newer than all that it has seen. An
-        undo leaves the others' rows as they are, and lets nothing come back beside them.
+        """Check that a rollback is older than what others added since it read the table, and newer than all that it has seen.
+
+        An undo leaves the others' rows as they are, and lets nothing come back beside them.
         """
         if not self.schema.primary_keys or not self._replaces:
             return None
@@ -87,7 +88,7 @@ class KeyRules:
         return conflict or restored_over_what_stays(self.request.entries, files, self.order)
 
     def runs_overlap(self, entries: Entries, base: Base) -> Conflict | None:
-        """What the request read is its own affair; what came since is not."""
+        """Check the levels that get files. What the request read is its own affair; what came since is not."""
         if not self.schema.primary_keys or not in_runs(entries) or self._is_read(base):
             return None
         if self.schema.options.get(opt.CLUSTERED_BY_OTHERS):
@@ -116,7 +117,7 @@ class KeyRules:
         return self.request.target is not None
 
     def _before_what_stays(self, ours: Numbers, entries: Entries, base: Base) -> Entries | Conflict:
-        """New rows of an overwrite are older than what others have added since it read the table."""
+        """The entries of an overwrite, with new rows that are older than what others have added since it read the table."""
         if self._is_read(base):
             return entries
         changes = self.since.since(self.request.read_snapshot, base.snapshot)
@@ -129,7 +130,7 @@ class KeyRules:
         return found or entries
 
     def _renumbered(self, entries: Entries, base: Base, above: int, *, by_clock: bool = True) -> Entries:
-        """Later attempts begin with these entries."""
+        """The entries with the new rows written again. Later attempts begin with these."""
         request, old = self.request, new_rows(entries)
         assert request.keyed.renumber is not None
         made = request.keyed.renumber(old, above, by_clock)

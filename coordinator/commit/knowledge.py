@@ -19,7 +19,7 @@ from .retries import Crowd
 
 
 class NewestBase:
-    """Thread-safe."""
+    """The newest base that is known. Thread-safe."""
 
     def __init__(self) -> None:
         self._base: Base | None = None
@@ -34,7 +34,7 @@ class NewestBase:
         return base.id if base is not None else 0
 
     def learn(self, base: Base) -> None:
-        """Keeps the base, unless the known one was seen later."""
+        """Keep a base, unless the known one was seen later."""
         with self._lock:
             if self._base is None or self._base.seen_ms <= base.seen_ms:
                 self._base = base

@@ -3,9 +3,9 @@
 Owns: the checks of a commit against the layout, `follow_first_files`, `follow_landed`. Must not know: how a commit is made, what
 an option does. Source: format/schema §4, decision 18.
 
-Two names are involved: that of the next schema and that of the next snapshot. A change of the layout first takes the name of the
-next snapshot with an empty snapshot, then creates its schema, and takes a snapshot name once more before it is reported. First
-files that follow such a snapshot take the name of the next schema before they are reported.
+Two names are involved: that of the next schema and that of the next snapshot. A change of the layout first takes the name of
+the next snapshot with an empty snapshot, then creates its schema, and takes a snapshot name once more before it is reported.
+First files that follow such a snapshot take the name of the next schema before they are reported.
 
 Invariants: the schema that a snapshot names has the layout of the snapshot's files. Rows that were reported as committed are
 found by every reader that uses the newest schema.
@@ -33,7 +33,7 @@ _RACES = 20
 
 
 def has_first_files(snapshot: Snapshot) -> bool:
-    """Whether they may be the table's first: no earlier files hold rows."""
+    """Whether the files of this snapshot may be the table's first: no earlier files hold rows."""
     return snapshot.total_record_count == snapshot.delta_record_count != 0
 
 

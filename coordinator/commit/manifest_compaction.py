@@ -1,9 +1,9 @@
 """Manifest compaction: reads the manifests that a merge needs and computes their replacements.
 
-Owns: making a merge, and keeping it across attempts (`Merges`). Must not know: when a merge is due (`core.metadata.folding`),
-the machine. Source: format/manifests §5; H15.
-Invariants: the live files before and after are the same. A merge is reused on another base only if its inputs are still in that
-base's list, next to each other and in order.
+Owns: `Merge` (inputs and outputs, side by side), making a merge, and keeping it across attempts (`Merges`). Must not know:
+when a merge is due (`core.metadata.folding`), the machine.
+Source: format/manifests §5; H15. Invariants: the live files before and after are the same. A merge is reused on another base
+only if its inputs are still in that base's list, next to each other and in order.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Merge:
     files: tuple[MetadataFile, ...]
 
     def applied(self, manifests: Sequence[ManifestFile]) -> tuple[ManifestFile, ...] | None:
-        """None where its inputs are no longer in the list."""
+        """The list after the merge; None where its inputs are no longer in the list."""
         return replace_runs(manifests, self.runs)
 
 
@@ -63,7 +63,7 @@ class Merges:
             return None
 
     def _again(self, base: Base) -> Applied | None:
-        """Also None where the base that it was made for does not exist any more."""
+        """The kept merge, if its inputs are still next to each other and its original base still exists."""
         if self._kept is None:
             return None
         merge, made_for = self._kept

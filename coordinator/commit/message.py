@@ -50,7 +50,7 @@ class CommitMessage:
 
 
 def entries_of(messages: Iterable[CommitMessage]) -> tuple[ManifestEntry, ...]:
-    """In the format's order: per message ADDs, then DELETEs; compaction inputs before outputs."""
+    """Manifest entries in the format's order: per message ADDs, then DELETEs; compaction inputs before outputs."""
     entries: list[ManifestEntry] = []
     for m in messages:
         for kind, files in (

@@ -22,7 +22,7 @@ Isolation: TypeAlias = Literal["snapshot", "serializable"]
 Grouping: TypeAlias = Literal["auto", "off"]
 """Whether one commit may ride with others, in the place of option `commit.group`."""
 Target: TypeAlias = Callable[[bytes], bool]
-"""On a partition row (with arity prefix): whether the commit replaces that partition."""
+"""A predicate on a partition row (with arity prefix): whether the commit replaces that partition."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,10 +34,9 @@ class Renumbered:
 
 
 Renumber: TypeAlias = Callable[[Sequence[ManifestEntry], int, bool], Renumbered]
-"""Writes the rows of some new files again, under new names, with numbers that are all above the given one: above the clock too
-if the last argument is true, else those right above it. Rows keep their order, and all buckets begin with the same number. The
-files may be those of an earlier call.
-"""
+"""Writes the rows of some new files again, under new names, with numbers that are all above the given one: above the clock too if
+the last argument is true, else those right above it. Rows keep their order, and all buckets begin with the same number. The files
+may be those of an earlier call."""
 
 IDENTIFIER_MAX = 9_223_372_036_854_775_806
 
@@ -130,7 +129,7 @@ class CommitRequest:
 
     @property
     def published_changelog(self) -> tuple[ManifestEntry, ...]:
-        """An overwrite of partitions publishes none, as in Apache Paimon."""
+        """The changelog files that its snapshot lists: none for an overwrite of partitions, as in Apache Paimon."""
         return self.keyed.changelog if self.target is None else ()
 
     def check(self) -> None:
@@ -159,8 +158,9 @@ class CommitRequest:
 
 
 class RepeatableRequest(CommitRequest):
-    """Rows that can be written again: a schema newer than theirs, made before the commit began, is a conflict, whose error has
-    `newer_schema`. Other rows land as they are, and readers cast them.
+    """A commit of rows that can be written again: a schema newer than theirs, made before the commit began, is a conflict.
+
+    The error has `newer_schema`. Other rows land as they are, and readers cast them.
     """
 
     newest_schema = True
@@ -182,8 +182,9 @@ class ManifestMerge(CommitRequest):
 
 
 class Redescription(CommitRequest):
-    """A compaction that deletes files and adds them again with another index, which may be one that they had before. The base is
-    written without deletions, as for a `Restoration`.
+    """A compaction that deletes files and adds them again with another index, which may be one that they had before.
+
+    The base is written without deletions, because those would hide files that are described as they were (format/manifests §4).
     """
 
     folds_manifests = True
@@ -223,12 +224,12 @@ class RowChange(CommitRequest):
 
 
 class ColumnChange(RowChange):
-    """A change of rows that also brings files with new columns, as a `ColumnUpdate`."""
+    """A change of rows that also brings files with new columns for rows that `read_snapshot` has (data evolution)."""
 
     updates_rows = True
 
 
 class LayoutDecision(CommitRequest):
-    """An empty commit that records that the table's first files are laid out by the committer's schema (decision 18)."""
+    """An empty commit that only records that the table's first files are laid out by the committer's schema (decision 18)."""
 
     settles_layout = True

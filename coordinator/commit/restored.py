@@ -30,7 +30,7 @@ def protecting_tag(snapshot_id: int, unique: str) -> str:
 
 
 def protected_by(name: str) -> tuple[int, str] | None:
-    """The snapshot, and what the tags of one rollback have in common, by the name of such a tag.
+    """The snapshot, and what the tags of one rollback have in common, by the name of such a tag; None for other tags.
 
     >>> protected_by("rollback-7-ab12cd34"), protected_by("rollback-7"), protected_by("rollback-7-of-may")
     ((7, 'ab12cd34'), None, None)

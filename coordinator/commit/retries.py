@@ -21,7 +21,7 @@ _ALONE = 0.5
 _BUSY_S = 1.0
 _IN_A_ROW = 5
 _TURNS = 4
-"""So many attempts lie between two looks for others."""
+"""So many attempts lie between two looks for others of a writer that always wins."""
 
 
 @dataclass(frozen=True)
@@ -87,8 +87,8 @@ class RetryPolicy:
 class Crowd:
     """The number of other writers recently met, and how long a turn is.
 
-    A writer that just won starts its next commit sooner than the losers can try again, and would win forever (architecture §3).
-    So a writer that met others first asks who waits, and forgets them when they no longer appear.
+    A writer that just won starts its next commit sooner than the losers can try again, and would win forever (architecture
+    §3). So a writer that met others first asks who waits, and forgets them when they no longer appear.
 
     >>> crowd = Crowd()
     >>> crowd.observe(others=4, attempt_s=0.01, now_s=0.0); crowd.is_near(1.0), crowd.is_near(60.0)
@@ -123,7 +123,7 @@ class Crowd:
 
         Args:
             began_s: when the commit began that ends now; call it before `observe`.
-            rides: others may ask it to carry them. If not, they wait longer before they say so.
+            rides: others may ask it to carry them. If not, they wait longer before they say so, and it commits a few times first.
         """
         is_busy = not self.size and began_s - self.ended_at_s <= _BUSY_S
         self.in_a_row = self.in_a_row + 1 if is_busy else 0

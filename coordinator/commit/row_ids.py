@@ -1,8 +1,8 @@
 """Row ids for the new files of tables with row tracking, based on the snapshot that they land on.
 
 Owns: `tracked`, `RowRanges`. Must not know: stores, how files are written. Source: format/data-files §7 (row tracking).
-Invariants: an id is assigned once. Numbers begin at the base's `nextRowId`, again for each attempt, so of two concurrent writers
-the one that lands second numbers its rows after those of the first. Files of BLOBs have the ids of the file before them.
+Invariants: an id is assigned once. Numbers begin at the base's `nextRowId`, again for each attempt, so of two concurrent
+writers the one that lands second numbers its rows after those of the first. Files of BLOBs have the ids of the file before them.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def tracked(
 
 
 def _is_new(file: DataFile) -> bool:
-    """Files that a rollback brings back have the numbers that they had."""
+    """Was the file written for this commit? Files that a rollback brings back have the numbers that they had."""
     return file.first_row_id is None or file.min_sequence_number == 0
 
 

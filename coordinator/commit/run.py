@@ -1,7 +1,7 @@
 """Carries out the effects of one commit on a store.
 
-Owns: `CommitRun`, which maps each effect of the machine to store requests and their result to an event (in `steps`). Must not
-know: the order of effects (the machine), threads and time budgets (the driver).
+Owns: `CommitRun`, which maps each effect of the machine to store requests and their result to an event. Must not know: the order
+of effects (the machine), threads and time budgets (the driver). How it does that is in `steps`.
 Invariant: an effect returns exactly one event, also when the store fails.
 """
 

@@ -1,9 +1,9 @@
 """Settling: computes what a request becomes on the base of one attempt, or the conflict that prevents it from landing there.
 
-Owns: `Settler` (one per commit: it keeps what it read from attempt to attempt) and `Settled` (one per attempt). Must not know:
-the machine, how files are written or published, retries. Source: architecture §3 (isolation table), H12, H13, H14, H22.
-Invariants: all that depends on the base is computed again for each attempt. Nothing is written. Every check sees the whole
-change: data files, index files and the schema.
+Owns: `Settler` (one per commit: it keeps what it read from attempt to attempt) and `Settled` (one per attempt). Must not
+know: the machine, how files are written or published, retries. Source: architecture §3 (isolation table), H12, H13, H14, H22.
+Invariants: everything that depends on the base is computed again for each attempt. Nothing is written. Every check sees the
+whole change: data files, index files and the schema.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ from .row_ids import tracked
 from .undoing import builds_on
 
 FEW_MANIFESTS = 16
-"""The entries of so many are kept from one check to the next."""
+"""The entries of so many manifests are kept from one check to the next."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +187,7 @@ class Settler:
         return changes if isinstance(changes, Conflict) else rows_changed(self.request, changes)
 
     def _inputs_conflict(self, base: Base) -> Conflict | None:
-        """If the history allows it, only later changes are read."""
+        """Check that the input files of a compaction are still live. If the history allows it, only later changes are read."""
         request = self.request
         if request.read_snapshot is not None:
             changes = self._since.since(request.read_snapshot, base.snapshot)

@@ -1,8 +1,8 @@
 """Does pieces of work of an attempt side by side: by threads, and by the caller, who would only wait for them.
 
 Owns: `SideBySide`. Must not know: what the pieces do, what follows.
-Invariants: each piece is done once, by whoever comes to it first. One that fails ends no other. There is a thread for each but
-one, so that pieces that wait for a store all wait at once. Those that take less time than a thread needs to wake up, such as
+Invariants: each piece is done once, by whoever comes to it first. One that fails ends no other. There is a thread for each
+but one, so that pieces that wait for a store all wait at once. Those that take less time than a thread needs to wake up, such as
 files on a fast disk, are mostly done by the caller.
 """
 
@@ -17,7 +17,7 @@ from ...backends.threads import forked_lock
 from ...core.errors import LakelatchError
 
 UPLOAD_THREADS = 8
-"""How many pieces are done at once, besides the one that the caller does."""
+"""How many pieces of a commit are done at once, besides the one that its caller does."""
 
 
 @dataclass

@@ -1,6 +1,6 @@
 """How long a commit waits for answers before it reports what is known.
 
-Owns: `TimeBudget`. Must not know: effects, events, stores.
+Owns: `TimeBudget`, which handles time and nothing else. Must not know: effects, events, stores.
 Invariant: once a snapshot was sent, a hanging store delays the caller by at most the commit's time budget and a few seconds.
 """
 
@@ -13,7 +13,7 @@ from ...backends.deadline import answered_within
 from ..surroundings import LEAST_LOOK_S, Surroundings
 
 ANSWER_WITHIN_S = 120.0
-"""From the first send of a snapshot to the end of its attempt, if the table sets no `commit.timeout`."""
+"""Seconds from the first send of a snapshot to the end of its attempt, if the table sets no `commit.timeout`."""
 
 
 class TimeBudget:
@@ -29,16 +29,16 @@ class TimeBudget:
         return self.left_s() <= 0
 
     def sending(self) -> None:
-        """Called before the first send of a snapshot: from here on the caller's wait is bounded."""
+        """Called before a snapshot is sent for the first time: from here on the caller's wait is bounded."""
         if not self._whole:
             self._until_s = self._around.monotonic_s() + ANSWER_WITHIN_S
 
     def preparing(self) -> AbstractContextManager[None]:
-        """The steps before a send have all of the commit's time."""
+        """The deadline for the steps before a send: all of the commit's time."""
         return answered_within(max(LEAST_LOOK_S, self.left_s())) if self._whole else nullcontext()
 
     def settling(self) -> AbstractContextManager[None]:
-        """One step that finds out whether a send landed has half of the time left; later steps get the rest."""
+        """The deadline for one step that finds out whether a send landed: half of the time left; later steps get the rest."""
         return answered_within(max(LEAST_LOOK_S, self.left_s() / 2))
 
     def left_s(self) -> float:

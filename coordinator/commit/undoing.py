@@ -91,7 +91,7 @@ def _replaced_since(changes: Sequence[Landed], came_back: Mapping[bytes, str]) -
 
 
 def _names_one_of(change: Landed, paths: Iterable[str]) -> bool:
-    """An overwrite that names no partition and changed nothing may have meant any."""
+    """Does an overwrite name one of the partitions? One that names none and changed nothing may have meant any."""
     if change.replaces is None:
         return not (change.change.entries or change.change.index_entries)
     parts = [set(path.split("/")) for path in paths]

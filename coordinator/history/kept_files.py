@@ -1,7 +1,7 @@
 """Metadata files that were read, within a bound of memory.
 
-Owns: `KeptFiles`. Must not know: what is in the files. Invariant: only files that never change, and whose names are never used
-again, are kept.
+Owns: `KeptFiles`. Must not know: what is in the files. Invariant: only files that never
+change, and whose names are never used again, are kept.
 """
 
 from __future__ import annotations

@@ -132,7 +132,7 @@ def read_name(timeline: Timeline, tried: ev.SnapshotPrepared, *, doubtful: bool)
 
 
 def _out_of_reach(timeline: Timeline, found: Snapshot) -> str | None:
-    """Why the history is not seen to go through this very snapshot; None where it is."""
+    """The reason why the history is not seen to go through this very snapshot; None where it is."""
     ids = timeline.snapshot_ids()
     if found.id not in ids:
         return "the listing does not show it"
@@ -175,7 +175,7 @@ def look_at_base(timeline: Timeline, base: SnapshotRef, *, earliest: bool) -> Ba
 
 
 def base_stands(timeline: Timeline, base: SnapshotRef | None) -> bool:
-    """Whether the base still exists, so that no expiry has freed the name above it (H6)."""
+    """Whether the base still exists, so that the name above it cannot be one that expiry freed (H6)."""
     if base is None:
         return timeline.latest() is None
     return look_at_base(timeline, base, earliest=True) is BaseIs.THERE
@@ -223,7 +223,7 @@ def stands(timeline: Timeline, snapshot: Snapshot) -> bool:
 
 
 def is_read(found: Landing) -> bool:
-    """Whether every reader sees the snapshot."""
+    """Whether every reader sees a snapshot as part of the history."""
     return isinstance(found, Standing) or (isinstance(found, Fork) and found.survives)
 
 
@@ -267,8 +267,9 @@ def _continued(timeline: Timeline, tried: ev.SnapshotPrepared, alone: bool) -> L
 
 
 def _left_over(timeline: Timeline, tried: ev.SnapshotPrepared, latest: int) -> bool:
-    """Whether a LATEST above a table's first snapshot comes from a writer of another table, which was dropped here (H21):
-    EARLIEST names the first snapshot, none is where LATEST says, and another listing shows the first one alone, too.
+    """Whether a LATEST above the first snapshot of a table comes from a writer of another table, which was dropped here (H21).
+
+    Then EARLIEST names the first snapshot, no snapshot is where LATEST says, and another listing shows the first one alone, too.
     """
     if tried.base is not None or timeline.hint("EARLIEST") != tried.snapshot.id:
         return False
@@ -277,7 +278,7 @@ def _left_over(timeline: Timeline, tried: ev.SnapshotPrepared, latest: int) -> b
 
 
 def _built_on(timeline: Timeline, following: Snapshot, tried: ev.SnapshotPrepared) -> Lineage:
-    """Another engine's snapshot names no base, so its inherited manifests decide."""
+    """Whether the next snapshot was built on this one. Another engine's names no base, so its inherited manifests decide."""
     ours, named = tried.snapshot, base_of(following)
     if named is not None:
         if named == ours:
@@ -294,7 +295,7 @@ def _built_on(timeline: Timeline, following: Snapshot, tried: ev.SnapshotPrepare
 
 
 def _at_free_name(timeline: Timeline, tried: ev.SnapshotPrepared) -> Landing:
-    """It never landed, or was expired or rolled back since: the base, and then the history above, decide."""
+    """The snapshot never landed, or it was expired or rolled back since: the base, and then the history above, decide."""
     ours, base = tried.snapshot, tried.base
     state = look_at_base(timeline, base, earliest=True) if base is not None else BaseIs.GONE
     if state is BaseIs.THERE:
@@ -316,7 +317,7 @@ def _at_free_name(timeline: Timeline, tried: ev.SnapshotPrepared) -> Landing:
 
 
 def _delta(timeline: Timeline, tried: ev.SnapshotPrepared) -> set[str]:
-    """A snapshot's own manifests; empty where its list is gone."""
+    """The names of a snapshot's own manifests; empty where its list is gone."""
     made = parse_snapshot(tried.text.encode(), timeline.paths.snapshot(tried.snapshot.id))
     try:
         return {line.file_name for line in timeline.delta_manifests(made)}
@@ -328,11 +329,12 @@ def _delta(timeline: Timeline, tried: ev.SnapshotPrepared) -> set[str]:
 
 
 def take_away(timeline: Timeline, tried: ev.SnapshotPrepared) -> str | None:
-    """Delete this writer's snapshot, which landed on another table, so that that table stays readable (H21, decision 17). Only
-    its own writer may do that, so the name cannot have passed to another writer meanwhile.
+    """Delete this writer's snapshot, which landed on another table, so that that table stays readable (H21, decision 17).
+
+    Only its own writer may do that. No other process deletes it, so the name cannot have passed to another writer meanwhile.
 
     Returns:
-        None if it existed and nothing of it is left; otherwise why its rows may still be somewhere.
+        None if it existed and nothing of it is left; otherwise the reason why its rows may still be somewhere.
     """
     ours = tried.snapshot
     key = timeline.paths.snapshot(ours.id)
@@ -352,7 +354,7 @@ def take_away(timeline: Timeline, tried: ev.SnapshotPrepared) -> str | None:
 
 
 def _moving(timeline: Timeline, tried: ev.SnapshotPrepared) -> bool:
-    """Whether a table is being deleted or moved: it has no schema any more, but other files than this snapshot."""
+    """Whether a table is being deleted or moved: it has no schema any more, but other files besides this snapshot."""
     if timeline.schema_ids():
         return False
     expected = {timeline.paths.snapshot(tried.snapshot.id)}

@@ -1,6 +1,6 @@
 """What a snapshot says of the attempts that its commit lost, and of snapshots whose names another writer took.
 
-Owns: the properties that list them. Must not know: how an attempt is made.
+Owns: the properties with the lists of them, and reading them. Must not know: how an attempt is made.
 """
 
 from __future__ import annotations
@@ -19,8 +19,7 @@ ATTEMPTS_PROPERTY = "lakelatch.attempts"
 
 REPLACED_PROPERTY = "lakelatch.replaced"
 """JSON list, one object per snapshot that this commit's process knew, and that another writer has renamed over or rolled back
-since: its id, identity and commit user, and the identity of the snapshot that has its name now.
-"""
+since: its id, identity and commit user, and the identity of the snapshot that has its name now."""
 
 
 def replaced_property(found: Sequence[tuple[Snapshot, Snapshot]]) -> dict[str, str]:

@@ -1,8 +1,8 @@
 """Reads what snapshots hold: their manifest lists, manifests and index manifests.
 
 Owns: `Manifests`. Must not know: which snapshot is the newest. Source: format/snapshot §3, format/manifests.
-Invariants: a missing file is reported by its name and by the file that names it. What is damaged is not kept in memory, as it
-may be restored under its name.
+Invariants: a missing file is reported by its name and by the file that names it. What is damaged is not kept in memory, as it may
+be restored under its name.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ SMALL_READS = 32
 COLUMNS_FROM = 2048
 """From this many entries on, decoding by columns is faster than one by one."""
 DECODED_TOGETHER = 50_000
-"""About how many entries become columns together: enough for NumPy, and few enough to compute on in little memory."""
+"""About how many entries become columns together: enough for NumPy, and few enough that what is computed of them stays small."""
 MOST_DECODERS = 4
-"""How many groups are decoded at once, one for each core: NumPy works on arrays without Python's lock."""
+"""How many groups are decoded at the same time, one for each core: NumPy works on arrays without Python's lock."""
 
 
 class Manifests(Schemas):
@@ -54,7 +54,7 @@ class Manifests(Schemas):
         self._held = held
 
     def manifests(self, snapshot: Snapshot) -> tuple[ManifestFile, ...]:
-        """All manifests of a snapshot's state: the base list's, then the delta list's."""
+        """All manifests of a snapshot's state: those of the base list, then those of the delta list."""
         names = (snapshot.base_manifest_list, snapshot.delta_manifest_list)
         base, delta = self.parallel(lambda name: self.manifest_list(name, self.file_of(snapshot)), names)
         return (*base, *delta)
@@ -63,11 +63,11 @@ class Manifests(Schemas):
         return self.manifest_list(snapshot.delta_manifest_list, self.file_of(snapshot))
 
     def file_of(self, snapshot: Snapshot) -> str:
-        """The snapshot's own file, or that of the tag that it was read from."""
+        """The file that holds a snapshot: its own, or that of the tag that it was read from."""
         return snapshot.read_from or self.paths.snapshot(snapshot.id)
 
     def manifest_list(self, name: str, needed_by: str = "") -> tuple[ManifestFile, ...]:
-        """`needed_by` is the file that names the list, for the error."""
+        """The manifests of a list. `needed_by` is the file that names the list, for the error."""
         from ...core.metadata.manifest import decode_manifest_list
 
         return tuple(self._decoded(decode_manifest_list, name, needed_by))
@@ -77,7 +77,7 @@ class Manifests(Schemas):
         return [e for part in parts for e in (part if isinstance(part, list) else part.entries())]
 
     def entry_parts(self, manifests: Iterable[ManifestFile]) -> list[EntryColumns | list[ManifestEntry]]:
-        """The entries in order; large manifests as columns, so that only the wanted entries are made."""
+        """The entries of manifests, in order; large manifests as columns, so that only the wanted entries are made."""
         from pyarrow import cpu_count
 
         from ...core.metadata.manifest import decode_manifests
@@ -115,7 +115,7 @@ class Manifests(Schemas):
         return self._decoded(decode_index_manifest, snapshot.index_manifest, self.file_of(snapshot))
 
     def read_ahead(self, snapshot: Snapshot, held: KeptFiles) -> None:
-        """Keep the manifest lists of a snapshot that may be outdated; unreadable ones are left out."""
+        """Keep the manifest lists of a snapshot that may be outdated; those that cannot be read are left out."""
 
         def read(name: str) -> None:
             with suppress(ObjectNotFound, LakelatchError):

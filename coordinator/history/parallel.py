@@ -1,6 +1,6 @@
 """Reads of one branch of a table, several at the same time.
 
-Owns: `ParallelReads`. Must not know: what is read.
+Owns: `ParallelReads`, on which every reader of a branch stands. Must not know: what is read.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ R = TypeVar("R")
 
 
 class ParallelReads:
-    """The files of one branch of one table. Thread-safe."""
+    """The files of one branch of one table, and a way to read several of them at once. Thread-safe."""
 
     def __init__(
         self, store: Store, paths: TablePaths, executor: Callable[[int, str], Executor] = MACHINE.executor

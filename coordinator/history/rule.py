@@ -2,8 +2,8 @@
 
 Owns: `the_history`, the one rule for cold readers, VERIFY, resolution and the look-up of identities; `Gap`. Must not know:
 stores, its callers. Source: decision 16; H6, H7, H25.
-Invariants: a single run is the history, without further requests. A hint counts only if the snapshot that it names exists. Where
-the evidence does not decide, the answer is a `Gap`, never a guess.
+Invariants: a single run is the history, without further requests. A hint counts only if the snapshot that it names exists.
+Where the evidence does not decide, the answer is a `Gap`, never a guess.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """The evidence does not show which run is the history. `reason` names the runs and the hints."""
+    """The ids have a gap, and the evidence does not show which run is the history. `reason` names the runs and the hints."""
 
     reason: str
 
@@ -25,7 +25,7 @@ class Evidence:
 
     Attributes:
         earliest, latest: the hints; None where one is missing or garbage.
-        lists_gone: whether a snapshot's manifest lists are gone. An expiry deletes them before the snapshot's own file.
+        lists_gone: whether the manifest lists of a snapshot are gone. An expiry deletes them before the snapshot's own file.
         foreign: whether a snapshot was written by another engine, and so names no base.
         inherits: whether the first snapshot still names a manifest that the second one added, and so descends from it.
     """

@@ -36,7 +36,7 @@ class Schemas(ParallelReads):
         self._schemas: dict[int, TableSchema] = {} if schemas is None else schemas
 
     def schema_ids(self) -> list[int]:
-        """Ascending. Where none is listed, schema 0 is looked for by its name: a listing may lag."""
+        """The ids of all schema files, ascending. Where none is listed, schema 0 is looked for by its name: a listing may lag."""
         return self.ids_in(self.paths.schema_dir, "schema") or ([0] if self._schema_bytes(0) is not None else [])
 
     def schema(self, schema_id: int, needed_by: str = "") -> TableSchema:
@@ -84,7 +84,7 @@ class Schemas(ParallelReads):
         return known if newest == known.id else self.schema(newest)
 
     def newest_schema_id(self, known: int) -> int:
-        """Found by name from a known one, so that a listing that lags behind hides none."""
+        """The id of the newest schema, found by name from a known one, so that a listing that lags behind hides none."""
         while self._schema_bytes(known + 1) is not None:
             known += 1
         return known

@@ -53,7 +53,7 @@ class Latest:
 
 
 _LOOKED_FOR = 100
-"""So many missing snapshots are looked for by name."""
+"""So many missing snapshots are looked for by their names."""
 
 
 class Timeline(Manifests):
@@ -65,7 +65,7 @@ class Timeline(Manifests):
         return self._ids_among(self._snapshot_tags())
 
     def checked_snapshot_ids(self) -> list[int]:
-        """For callers to whom a gap is damage: what came while a listing went from page to page is looked for by its name."""
+        """The same, for whom a gap is damage: what came while a listing went from page to page is looked for by its name."""
         ids = self.snapshot_ids()
         runs = contiguous_runs(ids)
         gaps = (n for before, after in itertools.pairwise(runs) for n in range(before.stop, after.start))
@@ -110,7 +110,7 @@ class Timeline(Manifests):
         return version_of(key[len(folder) :], "snapshot") if key.startswith(folder) else None
 
     def snapshot(self, snapshot_id: int) -> Snapshot:
-        """Raises ObjectNotFound where the file does not exist, TableCorrupt where it is damaged."""
+        """Read snapshot `snapshot_id`. Raises ObjectNotFound where the file does not exist, TableCorrupt where it is damaged."""
         key = self.paths.snapshot(snapshot_id)
         found = parse_snapshot(self.store.get(key), key)
         if found.id != snapshot_id:
@@ -124,7 +124,7 @@ class Timeline(Manifests):
             return None
 
     def latest(self, seen: Snapshot | None = None, beyond: int = 2) -> Snapshot | None:
-        """The last snapshot of the history, None for a table without one (see `look`)."""
+        """The last snapshot of the table's history, None for a table without one (see `look`)."""
         return self.look(seen, beyond=beyond).snapshot
 
     def look(
@@ -174,7 +174,7 @@ class Timeline(Manifests):
         )
 
     def _top_snapshot(self, top: int) -> Snapshot | None:
-        """If the newest snapshot of a listing was rolled back since, list again."""
+        """The newest snapshot of a listing; if it was rolled back since, list again."""
         for _ in range(3):
             found = self.find(top) if top else None
             if found is not None or top == 0:
@@ -193,7 +193,7 @@ class Timeline(Manifests):
         return the_history(contiguous_runs(ids), evidence)
 
     def history_ids(self) -> list[int]:
-        """The ids of the history, without what a refused deletion has left below; all ids where it is not decided."""
+        """The ids of the history, ascending, without what a refused deletion has left below; all ids where it is not decided."""
         return self.history_of(self.snapshot_ids())
 
     def history_of(self, ids: list[int]) -> list[int]:
@@ -213,7 +213,7 @@ class Timeline(Manifests):
         return history
 
     def _lists_gone(self, snapshot_id: int) -> bool:
-        """An expiry deletes a snapshot's lists before its own file."""
+        """Whether an expiry has already deleted the lists of a snapshot; it deletes the snapshot's own file last."""
         found = self.find(snapshot_id)
         if found is None:
             return True
@@ -263,7 +263,7 @@ class Timeline(Manifests):
         return parse_snapshot(self.store.get(key), key)
 
     def tag_files(self) -> dict[str, ObjectInfo]:
-        """The branch's tags as listed, by name; nothing is read."""
+        """The files of the branch's tags as listed, by the names of the tags; nothing is read."""
         listed = ((self.paths.tag_of(info.key), info) for info in self.store.list(self.paths.tag_dir))
         return {name: info for name, info in listed if name is not None}
 
@@ -272,7 +272,7 @@ class Timeline(Manifests):
 
 
 def base_of(snapshot: Snapshot) -> SnapshotRef | None:
-    """The base that a snapshot records; None where another writer made it, or there was none."""
+    """The base that a snapshot records; None where it records none, or another writer made it."""
     written, _, identity = snapshot.own_properties.get(BASE_PROPERTY, "").partition(":")
     number = number_in(written)
     return SnapshotRef(number, identity) if number else None

@@ -1,7 +1,7 @@
 """Exactly once: a table's memory of commit users and their identifiers, as values and as text.
 
-Owns: `Memory`, which travels in a property of each snapshot that lakelatch makes, and the rule for shortening long names. Must
-not know: stores, files of identities (`pages`), the order in which snapshots are read (`recall`). Source: architecture §3
+Owns: `Memory`, which travels in a property of each snapshot that lakelatch makes, and the rule for shortening long names.
+Must not know: stores, files of identities (`pages`), the order in which snapshots are read (`recall`). Source: architecture §3
 (identity), decisions 13 and 88; H8.
 Invariants: a memory states from which snapshot on it is complete, and never claims more. No user is forgotten: a user, and what
 is too much of one, leaves the property only for a page that the property names.
@@ -30,7 +30,7 @@ identifier of a user alone; the first one had no "page" either, and dropped the 
 REMEMBERED_USERS = 200
 """When there are more, the less recent half of them moves into a page. A user counts once for each of its ranges."""
 LONGEST_NAME = 128
-"""Longer names (in bytes) are stored as hashes, to bound the size of the property."""
+"""Names longer than this many bytes are stored as hashes, to bound the size of the property."""
 _HASHED = "sha256:"
 
 
@@ -81,7 +81,7 @@ class Memory:
         return replace(self, users={**users, name: new})
 
     def with_unread(self, name: str) -> Memory:
-        """A user that was not looked up, and is new here, may be known to the page."""
+        """This memory, in which a user that was not looked up, and is new here, may be known to the page."""
         if self.page is None:
             return self
         return replace(self, users={**self.users, name: replace(self.users[name], unread=1)})
@@ -106,7 +106,7 @@ class Memory:
         return Memory(min(self.since, older.since), {**kept, **both}, self.page or older.page)
 
     def begun(self) -> Memory:
-        """The memory after the snapshots below it have expired: what is smaller of its users may have landed in those."""
+        """This memory, after the snapshots below it have expired: of its users, what is smaller may have landed in those."""
         return Memory(1, {name: trace.with_floor() for name, trace in self.users.items()}, self.page)
 
     def to_property(self) -> str:
@@ -160,12 +160,12 @@ def identity_file(name: str, where: str) -> str:
 
 
 def is_ours(snapshot: Snapshot) -> bool:
-    """Whether it carries the memory of those before it, as lakelatch's snapshots do."""
+    """Whether a snapshot carries the memory of those before it, as lakelatch's snapshots do."""
     return IDENTIFIERS_PROPERTY in snapshot.own_properties
 
 
 def users_to_json(users: Mapping[str, Trace]) -> dict[str, Any]:
-    """The last identifier of each user, as every version reads it, and beside it what else is known."""
+    """The fields of users: the last identifier of each, as every version reads it, and beside it what else is known."""
     last = {name: [trace.last, trace.carrier.id, trace.carrier.identity] for name, trace in users.items()}
     return {"users": last, "landed": {n: landed_to_json(t) for n, t in users.items() if not t.is_single}}
 

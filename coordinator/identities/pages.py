@@ -28,14 +28,14 @@ from .memory import Memory, identity_file, users_from_json, users_to_json, weigh
 from .trace import Trace
 
 PAGE_USERS = 2_000
-"""A page with more moves some into a leaf at each spill. A user counts once for each of its ranges."""
+"""A page with more users moves some of them into a leaf at each spill. A user counts once for each of its ranges."""
 LEAF_USERS = 4_000
-"""A leaf with more is split. Leaves are read as a whole, so they must stay small; pages grow with the number of leaves."""
+"""A leaf with more users is split. Leaves are read as a whole, so they must stay small; pages grow with the number of leaves."""
 LONGEST_FILE = 1 << 28
 """Bytes of JSON that a file may unpack to: a damaged or hostile file must not exhaust the memory."""
 _GZIP = 31
 _DEEPEST = 64
-"""The longest prefix, in bits."""
+"""The length of the longest prefix, in bits."""
 
 Users = Mapping[str, Trace]
 
@@ -60,12 +60,12 @@ class Page:
         return _packed({**users_to_json(self.users), "leaves": dict(self.leaves)})
 
     def prefix_of(self, name: str) -> str:
-        """The leaf that holds a user; empty where there is none."""
+        """The prefix of the leaf that holds a user; empty where there is no leaf."""
         bits = bits_of(name) if self.leaves else ""
         return next((bits[:n] for n in range(_DEEPEST + 1) if bits[:n] in self.leaves), "")
 
     def fullest_prefix(self, more: Users) -> str:
-        """The leaf that would receive the most of this page and the given users."""
+        """The prefix of the leaf that would receive the most of this page and the given users."""
         waiting: Counter[str] = Counter()
         for name, trace in (*self.users.items(), *more.items()):
             waiting[self.prefix_of(name)] += len(trace.ranges)
@@ -101,12 +101,12 @@ def spill(
 
 
 def _over(newer: Users, older: Users) -> dict[str, Trace]:
-    """All users, and both traces of a user that both have."""
+    """All users; of one that both have, both traces."""
     return {**older, **{n: trace.over(older[n]) if n in older else trace for n, trace in newer.items()}}
 
 
 def split(leaf: Leaf) -> list[Leaf]:
-    """One user stays in one leaf, however many ranges it has."""
+    """Split a leaf into leaves that are short enough. One user stays in one leaf, however many ranges it has."""
     if len(leaf.users) <= 1 or weight(leaf.users) <= LEAF_USERS or len(leaf.prefix) >= _DEEPEST:
         return [leaf]
     halves: tuple[dict[str, Trace], dict[str, Trace]] = ({}, {})

@@ -2,8 +2,8 @@
 
 Owns: `recall`, the one walk past snapshots of other writers; `Known`, the cache of one committer. Must not know: the machine,
 how snapshots are written. Source: architecture §3 (identity), decisions 13 and 88; H8, H18, H24.
-Invariants: the look-up goes through the very base that a publish will be built on, and the publish carries on the same memory. A
-missing page is an error, because a user must never be assumed to be unknown.
+Invariants: the look-up goes through the very base that a publish will be built on, and the publish carries on the same memory.
+A missing page is an error, because a user must never be assumed to be unknown.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from .pages import IdentityFile, Leaf, Page, parse_leaf, parse_page, spill
 from .trace import Trace
 
 WALK = 20
-"""So many snapshots of other writers are read at most when no user is looked up."""
+"""The largest number of other writers' snapshots that are read when no user is looked up."""
 _BATCH = 16
 _KEPT_MEMORIES = 16
 _KEPT_BYTES = 16 << 20
@@ -45,7 +45,7 @@ class Known:
             return self._memories.get(SnapshotRef(snapshot.id, snapshot.identity))
 
     def keep(self, ours: SnapshotRef, memory: Memory, made: Iterable[IdentityFile]) -> None:
-        """Keeps the memory that a new snapshot will carry if it lands, so that the next commit need not read it."""
+        """Keep the memory that a new snapshot will carry if it lands, so that the next commit need not read it."""
         self.keep_memory(ours, memory)
         for file in made:
             self.keep_file(file)
@@ -98,15 +98,15 @@ class Recalled:
 
     @property
     def last(self) -> tuple[int, SnapshotRef] | None:
-        """The largest identifier of the user, and the snapshot that carries it."""
+        """The largest identifier of the user, and the snapshot that carries it; None where the user is unknown."""
         return None if self.trace is None else (self.trace.last, self.trace.carrier)
 
     def says(self, identifier: int | None) -> bool:
-        """Whether this identifier has landed, provided that the base is part of the history."""
+        """Whether this identifier of the user has landed, provided that the base is part of the history."""
         return self.trace is not None and identifier is not None and identifier in self.trace
 
     def stranger(self, query: str) -> str:
-        """Why a commit of this query of a stream may not use this user's name; empty where it may."""
+        """Why a commit of this query of a stream may not use the name of this user; empty where it may."""
         owner = self.trace.query if self.trace is not None else ""
         if not (query and owner) or query == owner:
             return ""
@@ -116,7 +116,7 @@ class Recalled:
         )
 
     def doubt_of(self, identifier: int | None) -> str:
-        """Why this identifier may have landed although nobody remembers it; empty where that cannot be."""
+        """Why this identifier of the user may have landed although nobody remembers it; empty where that cannot be."""
         if self.trace is None or identifier is None or not self.trace.doubts(identifier):
             return ""
         return (

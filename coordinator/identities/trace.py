@@ -16,7 +16,7 @@ from typing import Any
 from ..protocol.snapshot_ref import SnapshotRef
 
 RECENT = 8
-"""Of so many landings the snapshot is remembered, besides the last identifier's."""
+"""Of so many landings the snapshot is remembered, besides that of the last identifier."""
 SHORT = 8
 """The ranges that a property keeps of a user whose older ones are in a page."""
 
@@ -61,11 +61,11 @@ class Trace:
         return at >= 0 and identifier <= self.ranges[at][1]
 
     def settles(self, identifier: int) -> bool:
-        """Whether this trace alone tells about it, so that no page or leaf has to be read."""
+        """Whether this trace alone tells about an identifier, so that no page or leaf has to be read."""
         return identifier in self or self.unread == 0 or (self.unread == 1 and identifier > self.last)
 
     def doubts(self, identifier: int) -> bool:
-        """Whether it may have landed, although nothing remembers it."""
+        """Whether an identifier may have landed, although nothing remembers it."""
         return self.floor is not None and identifier < self.floor and identifier not in self
 
     def with_landing(self, identifier: int, snapshot: SnapshotRef, query: str = "") -> Trace:
@@ -121,8 +121,9 @@ def _joined(ranges: Iterable[tuple[int, int]]) -> Ranges:
 
 
 def landed_to_json(trace: Trace) -> list[Any]:
-    """What is known of a user besides its last identifier: [ranges, recent landings, floor, unread], and its query if it has
-    one. Ranges are differences, each from the number before it, because those are short and repeat.
+    """What is known of a user besides its last identifier: [ranges, recent landings, floor, unread], and its query if it has one.
+
+    Ranges are differences, each from the number before it, because those are short and repeat.
     """
     ends = list(itertools.chain.from_iterable(trace.ranges))
     steps = [ends[0], *(b - a for a, b in itertools.pairwise(ends))]

@@ -54,5 +54,5 @@ def carried_by(snapshot: Snapshot) -> tuple[Carried, ...]:
 
 
 def riders_of(snapshot: Snapshot) -> tuple[Carried, ...]:
-    """The commits of others. Errors as for `carried_by`."""
+    """The commits of others that a snapshot carries. Errors as for `carried_by`."""
     return carried_by(snapshot)[1:]

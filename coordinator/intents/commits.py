@@ -57,7 +57,7 @@ def only_commit_of(snapshot: Snapshot) -> Commit:
 
 
 def commits_named(snapshots: Iterable[Snapshot | None], commit_user: str, identifier: int | None) -> list[Commit]:
-    """The commits of an identity in some snapshots. A snapshot of another engine has one commit."""
+    """The commits of an identity, of those in some snapshots. A snapshot of another engine has one commit."""
     name, number = name_of(commit_user), BATCH_IDENTIFIER if identifier is None else identifier
     found = []
     for snapshot in (s for s in snapshots if s is not None):

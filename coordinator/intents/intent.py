@@ -1,7 +1,7 @@
 """One append that waits to be carried, as a value and as a file.
 
-Owns: `Intent`, its file's name and content, and the rule that says which intents a leader may carry. Must not know: stores, who
-registers an intent and when. Source: decision 71; format/manifests §2; H16.
+Owns: `Intent`, its file's name and content, and the rule that says which intents a leader may carry. Must not know: stores,
+who registers an intent and when. Source: decision 71; format/manifests §2; H16.
 Invariants: an intent holds for exactly two snapshot ids, and names the snapshot below them by its identity. Whatever is wrong
 with a file of another writer is one `TableCorrupt` that names the file and the field.
 """
@@ -79,7 +79,7 @@ class Intent:
         return newest_id < self.ids[1]
 
     def to_json(self) -> bytes:
-        """The manifests are an Avro manifest list, as the format has it, so nothing of them gets lost."""
+        """Its file. The manifests are an Avro manifest list, as the format has it, so nothing of them gets lost."""
         raw: dict[str, Any] = {
             "version": _VERSION,
             "commit": self.commit,

@@ -5,9 +5,9 @@ Source: decision 71; format/commit §12.
 Invariants: an intent without an answer counts as registered. Nothing that is wrong with another writer's file stops a commit:
 such an intent is not carried. An intent is removed only when its commit has landed, or its last id is published.
 
-The objects lie in `lakelatch/intents/` under the table's root, and under the branch's own folder for another branch: they go
-with it, so that a branch that is made again from the same snapshot does not carry them. Apache Paimon's readers and its orphan
-cleaner look into the folders of the format only (format/commit §12).
+The objects lie in `lakelatch/intents/` under the table's root, and under the branch's own folder for another branch: they go with
+it, so that a branch that is made again from the same snapshot does not carry them. Apache Paimon's readers and its orphan cleaner
+look into the folders of the format only (format/commit §12).
 """
 
 from __future__ import annotations
@@ -29,13 +29,12 @@ FOLDER = "lakelatch/intents/"
 KEY = re.compile(rf"^(?:{BRANCH_DIR}/branch-(?P<branch>[^/]+)/)?{FOLDER}(?:intent-[^/]+\.json|ticket-[^/]+)$")
 """Intents, and tickets, which are orphans once they are old."""
 STALE_AFTER_MS = 3_600_000
-"""The writer of an older intent has died. No leader carries it, because the orphan cleaner of another engine, which does not
-know of intents, may have deleted its files. Its resolver looks whether they are there.
-"""
+"""An intent that is older than this belongs to a writer that has died. No leader carries it, because the orphan cleaner of
+another engine, which does not know of intents, may have deleted its files. Its resolver looks whether they are there."""
 READS_AT_ONCE = 32
-"""Riders wait while their leader reads their intents, which are small."""
+"""Riders wait while their leader reads their intents, which are small: a hundred take four round trips, and not thirteen."""
 MOST_RIDERS = 1_000
-"""So that a leader's snapshot and its reads stay small. The rest rides with the next one."""
+"""A leader carries so many others at most, so that its snapshot and its reads stay small. The rest rides with the next one."""
 
 
 def folder_of(paths: TablePaths) -> str:
@@ -81,7 +80,7 @@ def waiting(timeline: Timeline, leader: Leader, wall_ms: int) -> tuple[ObjectInf
 
 
 def asking(timeline: Timeline, base: Snapshot, wall_ms: int) -> int:
-    """How many commits ask to be carried above a snapshot, as `waiting`."""
+    """How many commits ask to be carried above a snapshot; arguments and errors as for `waiting`."""
     return len(waiting(timeline, Leader(base, "", "", base.schema_id, NO_BUCKETS), wall_ms))
 
 
@@ -114,7 +113,7 @@ def _may_ride(info: ObjectInfo, leader: Leader, wall_ms: int) -> bool:
 
 
 def _read(store: Store, key: str) -> Intent | None:
-    """None where it is gone, unreadable or not an intent."""
+    """An intent of another writer; None where it is gone, unreadable or not an intent."""
     try:
         return parse_intent(store.get(key), key)
     except (ObjectNotFound, LakelatchError):
@@ -122,7 +121,7 @@ def _read(store: Store, key: str) -> Intent | None:
 
 
 def remove(timeline: Timeline, names: Iterable[str]) -> None:
-    """Orphan cleaning removes those that cannot be removed now."""
+    """Remove intents by their file names. Orphan cleaning removes those that cannot be removed now."""
     keys = [folder_of(timeline.paths) + name for name in names]
     if keys:
         try:

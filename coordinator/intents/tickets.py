@@ -20,9 +20,9 @@ from .shelf import folder_of, glance
 
 _FILE = re.compile(r"/ticket-(?P<number>\d{1,19})-(?P<commit>[0-9A-Za-z-]{1,64})$")
 _OVER = b"over"
-"""In a ticket that could not be deleted; one that counts is empty."""
+"""What is in a ticket that could not be deleted; a ticket that counts is empty."""
 STALE_AFTER_MS = 60_000
-"""A ticket so much older than the newest one is that of a dead process. Until then it costs the others a turn."""
+"""A ticket that is so much older than the newest one is that of a dead process. Until then it costs the others a turn."""
 
 
 @dataclass

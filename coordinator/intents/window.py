@@ -21,7 +21,7 @@ from .intent import ids_above
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Where the intent of a commit may land, which was registered on `base`."""
+    """Where an intent may land. `commit`: the id of its commit; `base`: the snapshot that it was registered on."""
 
     commit: str
     base: SnapshotRef
@@ -98,7 +98,7 @@ def _replaced(window: Window) -> Untold:
 
 
 def _out_of_reach(snapshot: Snapshot, timeline: Timeline) -> Untold | None:
-    """Why the history is not seen to go through a snapshot; None where it is (H9)."""
+    """Why it is not seen that the history goes through a snapshot; None where it is (H9)."""
     ours = ev.SnapshotPrepared(SnapshotRef(snapshot.id, ""), base_of(snapshot), "")
     held = read_name(timeline, ours, doubtful=True)
     if isinstance(held, Lost) and held.winner is not None and held.winner.identity == snapshot.identity:

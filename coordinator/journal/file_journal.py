@@ -58,7 +58,7 @@ class FileJournal(SharedJournal):
         return StoreUnavailable(f"journal {self.path} cannot be written: {why}", next_step=step)
 
     def _who_was_first(self, name: str, commit: OpenCommit) -> PutOutcome:
-        """Look for another process's mark between this commit's line that was last looked at and its newest one."""
+        """Check for another process's mark between the line of this commit that was last looked at and its newest one."""
         seen = os.pread(self._handle, max(0, os.fstat(self._handle).st_size - commit.position), commit.position)
         start, end = _place_of(commit.looked_at, seen), _place_of(commit.lines[-1], seen)
         if start < 0 or end < start:

@@ -65,7 +65,7 @@ class Journal(Protocol):
         """
 
     def conclude(self, commit: str) -> None:
-        """The outcome was reported, so the commit's entries are no longer needed to find it out."""
+        """The outcome of this commit is known and was reported, so its entries are no longer needed to find it out."""
 
 
 class MemoryJournal:
@@ -141,7 +141,7 @@ class BoundJournal:
                 assert_never(kept)
 
     def conclude(self) -> None:
-        """What cannot be removed now is removed when the journal is recovered."""
+        """See `Journal`; what cannot be removed now is removed when the journal is recovered."""
         try:
             self._journal.conclude(self._commit)
         except LakelatchError:
@@ -162,7 +162,7 @@ def address_of(url: str) -> str:
 
 
 def is_address_of(name: str, table: str) -> bool:
-    """Whether a journal's name of a table stands for this address. Older versions kept `file://` in names."""
+    """Whether a journal's name of a table stands for the table with this address. Older versions kept `file://` in names."""
     try:
         return name == table or spelled(name) == spelled(table)
     except InvalidArgument:
@@ -195,7 +195,7 @@ def parse_journal(lines: Iterable[bytes], name: str) -> Iterator[Entry]:
 
 
 def undamaged(lines: Iterable[Entry | Damage]) -> Iterator[Entry]:
-    """Raises TableCorrupt at the first damaged line."""
+    """The entries alone. Raises TableCorrupt at the first damaged line."""
     for line in lines:
         if isinstance(line, Damage):
             raise TableCorrupt(str(line))
@@ -225,7 +225,7 @@ def read_lines(lines: Iterable[bytes], name: str, commit: str | None = None) -> 
 
 
 def _is_cut_off(line: bytes, error: Exception) -> bool:
-    """Whether it is only the beginning of an object: its writer died, or its write failed."""
+    """Whether the line is only the beginning of an object: its writer died, or its write failed."""
     if not line.startswith(b"{") or not isinstance(error, json.JSONDecodeError):
         return False
     return error.pos >= len(line) - len("true") or error.msg.startswith(("Unterminated string", "Invalid \\"))

@@ -31,7 +31,7 @@ from .shared_journal import OpenCommit, SharedJournal
 
 FOLDER = "lakelatch/journal/"
 JOURNAL_VARIABLE = "LAKELATCH_JOURNAL"
-"""Names a journal, where nothing else does."""
+"""The variable of the environment that names a journal, where nothing else does."""
 _SUFFIX = ".jsonl"
 _SENDS = 3
 
@@ -57,7 +57,7 @@ class ObjectJournal(SharedJournal):
         return found
 
     def _newest(self) -> dict[str, int]:
-        """An object without its predecessor is left over from a conclusion."""
+        """Commit -> the number of its newest object; an object without its predecessor is left over from a conclusion."""
         found: dict[str, set[int]] = {}
         for info in self.store.list(FOLDER):
             commit, _, written = info.key[len(FOLDER) :].removesuffix(_SUFFIX).rpartition("-")
@@ -81,7 +81,7 @@ class ObjectJournal(SharedJournal):
             return Unknown(error.message)
 
     def _kept(self, key: str, data: bytes, answer: PutOutcome) -> PutOutcome:
-        """Every answer but "created" is read back (H2, H3)."""
+        """Check who created an object. Every answer but "created" is read back (H2, H3)."""
         for _ in range(_SENDS):
             held = data if isinstance(answer, Created) else self._held(key)
             if held is not None:
@@ -142,7 +142,7 @@ def journal_of(options: TableOptions, store: Store) -> str:
 
 
 def file_of(options: TableOptions, store: Store) -> str | None:
-    """The file that the option names, if the caller allowed it."""
+    """The file that the option names, where it is a journal that the caller allowed; else it is none to look into."""
     with suppress(InvalidArgument):
         setting = journal_of(options, store)
         return None if setting in ("", OBJECT) else setting

@@ -49,7 +49,7 @@ class OpenCommit:
 
 
 class SharedJournal(ABC):
-    """Keeps entries for other processes. Calls of the `_` methods for the same commit never run at the same time."""
+    """Keeps entries for other processes to find. Calls of the `_` methods for the same commit never run at the same time."""
 
     def __init__(self) -> None:
         self._open: dict[str, OpenCommit] = {}
@@ -57,7 +57,7 @@ class SharedJournal(ABC):
 
     @abstractmethod
     def lines(self) -> list[Entry | Damage]:
-        """The lines of all commits, each commit's entries in their order."""
+        """The journal's lines for all commits, each commit's entries in their order."""
 
     @abstractmethod
     def _note(self, commit: OpenCommit) -> None:
@@ -88,7 +88,7 @@ class SharedJournal(ABC):
         return answer
 
     def entries(self) -> list[Entry]:
-        """Raises TableCorrupt where a line is damaged, with the journal and the line."""
+        """All entries. Raises TableCorrupt where a line is damaged, with the journal and the line."""
         return list(undamaged(self.lines()))
 
     def add(self, so_far: Sequence[Entry], event: ev.TakenOver | ev.CommitResolved, at_ms: int) -> None:

@@ -25,7 +25,7 @@ from .retention import Retention, is_automatic
 _LOG = logging.getLogger("lakelatch.expiry")
 LONGEST_PAUSE_S = 60.0
 PAUSE_SHARE = 100
-"""The next run waits for this part of the time that snapshots are kept, and at most `LONGEST_PAUSE_S`."""
+"""After a run, the next one waits for this part of the time that snapshots are kept, and at most `LONGEST_PAUSE_S`."""
 TRIED_AGAIN_S = 3600.0
 """What the store did not delete is left alone for so long, by this process."""
 _ROUNDS = 100
@@ -62,7 +62,7 @@ class AfterCommit:
     """Called after each commit to a branch. Returns at once and raises nothing.
 
     Attributes:
-        timeline: knows the table's first schema, so that another table at the same place is left alone.
+        timeline: the branch; one that knows the table's first schema, so that another table at the same place is left alone.
         options: those with which the commit was made. The expiry itself goes by the newest.
     """
 
@@ -126,7 +126,7 @@ class AfterCommit:
             turn.running = False
 
     def _others_were_here(self, pause_s: float) -> bool:
-        """Another process that has begun an expiry since the last pause began has written EARLIEST. Times are the store's."""
+        """Has another process begun an expiry since the last pause began? It has written EARLIEST then. Times are the store's."""
         if pause_s < 1:
             return False
         folder = self.timeline.paths.snapshot_dir

@@ -133,13 +133,13 @@ def _planned(reach: Reach, doomed: Sequence[Root], ends: Sequence[Root], latest_
 
 
 def _is_own(named: Named, key: str, timeline: Timeline) -> bool:
-    """The index manifest went with the snapshot."""
+    """Does a list go with the changelog? The index manifest went with the snapshot."""
     index = named.root.snapshot.index_manifest
     return index is None or key != timeline.paths.manifest(index)
 
 
 def _gone(reach: Reach, named: Sequence[Named]) -> Gone:
-    """The changelog files; of changelogs without such, the files that their deltas delete."""
+    """The changelog files; and of changelogs without such, the files that their deltas delete."""
     plain = [n for n in named if n.root.snapshot.changelog_manifest_list is None]
     gone = gone_after(reach, plain)
     gone.complete = is_linear(n.root.snapshot for n in named)  # what a changelog lacks went with its snapshot
@@ -166,6 +166,6 @@ def apply_changelogs(timeline: Timeline, plan: ChangelogPlan, progress: Progress
 
 
 def _adds_only(timeline: Timeline, plan: ChangelogPlan, root: Root) -> bool:
-    """Is it a commit, or the changelog of one, that cannot bring back a file?"""
+    """Is a new root a commit, or the changelog of one, that cannot bring back a file?"""
     own = timeline.snapshot_id_of(root.key) is not None or root.key.startswith(timeline.paths.changelog_dir)
     return own and root.snapshot.id > plan.earliest_id and root.snapshot.commit_kind != "OVERWRITE"

@@ -2,9 +2,9 @@
 
 Owns: `plan_clone`, `ClonePlan`, `apply_clone`. Must not know: rows, what the files hold. Source: decisions 66, 94; H10, H21.
 Invariants: snapshots are listed before the files that they name, so that each one of the plan has all of its files in the plan.
-They are written after those files, and schema 0 last of all, by one atomic create: until then the copy is no table. Snapshots
-and tags that were being deleted meanwhile are left out, and so are intents and journals of running processes. If a file could
-not be copied any more, and a root needs it, the copy is planned again.
+They are written after those files, and schema 0 last of all, by one atomic create: until then the copy is no table. Snapshots and
+tags that were being deleted meanwhile are left out, and so is what belongs to running processes: their intents and journals. If
+a file could not be copied any more, and a root needs it, the copy is planned again.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ _ROOT = re.compile(rf"^(?:{BRANCH_DIR}/branch-[^/]+/)?(?:{'|'.join(_ROOT_DIRS)})
 _SNAPSHOT = re.compile(rf"^(?:{BRANCH_DIR}/branch-(?P<branch>[^/]+)/)?{SNAPSHOT_DIR}/snapshot-\d+$")
 _SCHEMA_0 = re.compile(rf"^(?:{BRANCH_DIR}/branch-[^/]+/)?{TablePaths().schema(0)}$")
 _STAYS = re.compile(rf"(?:^|/)(?:\.[^/]+\.tmp$|{INTENTS}|{JOURNAL})")
-"""Temporary files, and the intents and journals of processes that write to the cloned table."""
+"""Temporary files, and the intents and journals of processes that write to the table that is cloned."""
 _FIRST = TablePaths().schema(0)
 _LATEST = "LATEST"
 _ROUNDS = 5
@@ -77,12 +77,12 @@ class ClonePlan(ShownAsText):
 
     @property
     def size(self) -> int:
-        """In bytes."""
+        """The bytes that are copied."""
         return sum(info.size for info in (*self.files, *self.roots))
 
     @property
     def snapshots(self) -> int:
-        """How many the copy has, of all branches."""
+        """How many snapshots the copy has, of all branches."""
         return sum(bool(re.search(rf"(^|/){SNAPSHOT_DIR}/snapshot-\d+$", info.key)) for info in self.roots)
 
     def __str__(self) -> str:
@@ -122,7 +122,7 @@ def plan_clone(timeline: Timeline, schema: TableSchema, target: Store) -> CloneP
 
 
 def _roots_of(timeline: Timeline) -> list[str]:
-    """Only the roots' folders are listed: a table has many times as many other files."""
+    """The roots that are there now. Only their folders are listed: a table has many times as many other files."""
     folders = [f"{folder}/" for folder in (*_ROOT_DIRS, BRANCH_DIR)]
     listed = timeline.parallel(lambda folder: list(timeline.store.list(folder)), folders)
     return [info.key for infos in listed for info in infos if _ROOT.match(info.key)]
@@ -217,8 +217,9 @@ def holds(target: Store, first: bytes) -> bool:
 
 
 def _kept(timeline: Timeline, held: Mapping[str, bytes]) -> dict[str, bytes] | None:
-    """The roots whose files were all there when listed; None if the newest snapshot of a branch is not among them. An expiry and
-    the deletion of a tag take away files first and the root last, and an expiry raises EARLIEST before all.
+    """The roots whose files were all there when they were listed; None if the newest snapshot of a branch is not among them.
+
+    An expiry and the deletion of a tag take away files first and the root last, and an expiry raises EARLIEST before all.
     """
     still = set(_roots_of(timeline))
     kept = {key: data for key, data in held.items() if key in still}
@@ -248,7 +249,7 @@ def _need(timeline: Timeline, schema: TableSchema, kept: Mapping[str, bytes], go
 
 
 def _read(store: Store, roots: Sequence[ObjectInfo], around: Surroundings) -> dict[str, bytes] | None:
-    """None if one has disappeared. Hints are written anew."""
+    """The bytes of the roots, which are small; None if one has disappeared. Hints are written anew."""
 
     def one(key: str) -> bytes | None:
         try:
@@ -264,7 +265,7 @@ def _read(store: Store, roots: Sequence[ObjectInfo], around: Surroundings) -> di
 
 
 def _write(target: Store, held: Mapping[str, bytes], around: Surroundings) -> None:
-    """Schemas are written last, and then LATEST."""
+    """Write the roots, schemas last, and LATEST."""
     timeline = Timeline(target, TablePaths())
     newest = max((number for key in held if (number := timeline.snapshot_id_of(key)) is not None), default=None)
     with around.executor(READ_THREADS, "lakelatch-clone") as pool:
@@ -283,7 +284,7 @@ def _copied(
     progress: Progress | None,
     around: Surroundings,
 ) -> list[str]:
-    """Returns the keys of those that no longer exist."""
+    """Copy files, several at a time. Returns the keys of those that no longer exist."""
 
     def one(info: ObjectInfo) -> str | None:
         try:

@@ -1,7 +1,7 @@
 """Consumers: how far readers of a table's changes have come. Expiry keeps what they have still to read.
 
-Owns: the files `consumer/consumer-<name>` of each branch. Must not know: how changes are read, what expiry deletes. Source:
-format/snapshot §5; decision 56.
+Owns: the files `consumer/consumer-<name>` of each branch: reading, writing, deleting and expiring them. Must not know: how
+changes are read, what expiry deletes. Source: format/snapshot §5; decision 56.
 Invariants: a damaged file is an error, never skipped, because expiry would then delete what the consumer has still to read
 (H11). Who sets a consumer looks afterwards whether an expiry announced what the consumer needs (decision 10).
 """
@@ -25,7 +25,7 @@ from ..surroundings import MACHINE, backoff_s
 
 PREFIX = "consumer-"
 _LOOKS = 4
-"""For a file that cannot be decoded: Apache Paimon writes it in place on a local disk."""
+"""How often a file that cannot be decoded is read: Apache Paimon writes it in place on a local disk."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Consumer:
 
 
 def consumer_key(paths: TablePaths, name: str) -> str:
-    """In the branch of `paths`. Raises InvalidArgument for a name that cannot be a file's."""
+    """The key of a consumer's file in the branch of `paths`. Raises InvalidArgument for a name that cannot be a file's."""
     return f"{paths.consumer_dir}{PREFIX}{safe_argument(name, 'consumer')}"
 
 
@@ -122,7 +122,7 @@ def oldest_change(timeline: Timeline) -> int | None:
 
 
 def remove_consumer(timeline: Timeline, name: str) -> bool:
-    """False if there was none."""
+    """Delete a consumer. Returns False if there was none."""
     key = consumer_key(timeline.paths, name)
     there = any(info.key == key for info in _listed(timeline))
     timeline.store.delete_many([key])
@@ -130,12 +130,12 @@ def remove_consumer(timeline: Timeline, name: str) -> bool:
 
 
 def expired_consumers(timeline: Timeline, older_than_ms: int) -> list[Consumer]:
-    """Those whose files were written last before a time by the store's clock, in milliseconds since 1970."""
+    """The consumers whose files were written last before a time by the store's clock, in milliseconds since 1970."""
     return [found for found in list_consumers(timeline) if 0 < found.modified_ms < older_than_ms]
 
 
 def expire_consumers(timeline: Timeline, gone: Iterable[Consumer]) -> list[Consumer]:
-    """Delete those that have not moved since they were listed, and return them."""
+    """Delete consumers that have not moved since they were listed. Returns those that were deleted."""
     now = {_name_of(timeline, info): info.modified_ms for info in _listed(timeline)}
     idle = [consumer for consumer in gone if now.get(consumer.name) == consumer.modified_ms]
     if idle:

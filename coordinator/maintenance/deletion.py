@@ -43,7 +43,7 @@ class Steps:
         return len(self.data) + len(self.leaves) + len(self.lists) + len(self.roots)
 
     def without(self, used: set[str]) -> Steps:
-        """Roots are not filtered."""
+        """The same steps without the keys in use; roots are not filtered."""
 
         def rest(keys: Iterable[str]) -> tuple[str, ...]:
             return tuple(k for k in keys if k not in used)
@@ -79,7 +79,7 @@ def second_look(
 
 
 def refuse_replaced(steps: Steps, seen: frozenset[ObjectInfo], listed: Iterable[ObjectInfo]) -> None:
-    """Raise CommitConflict where the name of a root to delete now holds another one (H18)."""
+    """Raises CommitConflict where the name of a root to delete now holds another one (H18)."""
     replaced = next((info.key for info in listed if info.key in steps.roots and info not in seen), None)
     if replaced is not None:
         raise CommitConflict(f"{replaced} was replaced since the deletion was planned")

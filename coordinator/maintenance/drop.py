@@ -36,7 +36,7 @@ from ..surroundings import MACHINE, Surroundings
 from .deletion import BATCH, Progress
 
 REFERENCED = "referenced-by-"
-"""Begins the names of tags that keep the files of a clone by reference."""
+"""The beginning of the names of tags that keep the files of a clone by reference."""
 METADATA = (
     *(SCHEMA_DIR, SNAPSHOT_DIR, MANIFEST_DIR, INDEX_DIR, STATISTICS_DIR, TAG_DIR, CHANGELOG_DIR, CONSUMER_DIR),
     *(BRANCH_DIR, "lakelatch"),
@@ -69,7 +69,7 @@ class DropPlan(ShownAsText):
 
     @property
     def size(self) -> int:
-        """In bytes."""
+        """The size of the files in bytes."""
         return sum(info.size for info in self.files)
 
     def __str__(self) -> str:
@@ -155,7 +155,7 @@ def apply_drop(
 
 
 def _mark(store: Store, around: Surroundings) -> None:
-    """Every handle that is open compares schema 0, once its base is gone or it looks for a schema."""
+    """Make schema 0 another one. Every handle that is open compares it, once its base is gone or it looks for a schema."""
     try:
         first = store.get(_FIRST)
     except ObjectNotFound:

@@ -222,8 +222,9 @@ def expire(
     progress: Progress | None = None,
     refused: RefusedRoots | None = None,
 ) -> ExpiryPlan:
-    """Plan and carry out, first for snapshots, and then for changelogs, also those that snapshots have just become. `refused`
-    and what is raised: as for `plan_expiry` and `apply_expiry`.
+    """Plan and carry out, first for snapshots, and then for changelogs, those included that the snapshots have just become.
+
+    `refused` and what is raised: as for `plan_expiry` and `apply_expiry`.
     """
     planned = plan_expiry(timeline, schema, retention, refused)
     done = apply_expiry(timeline, replace(planned, changelogs=ChangelogPlan()), progress)
@@ -244,7 +245,7 @@ def expire(
 
 
 def _adds_only(timeline: Timeline, plan: ExpiryPlan, root: Root) -> bool:
-    """Is it a commit that cannot bring back a file? Only overwrites do."""
+    """Is a root that was not seen before a commit that cannot bring back a file? Only overwrites do."""
     planned = {number for info in plan.seen if (number := timeline.snapshot_id_of(info.key)) is not None}
     number = timeline.snapshot_id_of(root.key)
     return number is not None and number > max(planned) and root.snapshot.commit_kind != "OVERWRITE"
@@ -260,8 +261,9 @@ def _raise_earliest(timeline: Timeline, earliest_id: int) -> None:
 
 
 def _refuse_needed(timeline: Timeline, plan: ExpiryPlan) -> None:
-    """Raise CommitConflict where a consumer that came since the plan was made has still to read a snapshot to delete (H10). One
-    that comes later finds EARLIEST above that snapshot, and is refused (decision 10).
+    """Raises CommitConflict where a consumer that came since the plan was made has still to read a snapshot to delete (H10).
+
+    A consumer that comes later finds EARLIEST above that snapshot, and is refused (decision 10).
     """
     if plan.saved:  # the changes stay
         return

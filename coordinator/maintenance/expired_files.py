@@ -1,7 +1,7 @@
 """The files that an expiry may delete, and what keeps some of them.
 
-Owns: `Gone`, `metadata_of`, and `Keeper`, which asks the roots that stay. Must not know: which snapshots expire, in which order
-files are deleted. Source: format/commit §10; decision 64; H7, H11.
+Owns: `Gone` (data files that a range of snapshots deleted), `metadata_of`, and `Keeper`, which asks the roots that stay. Must not
+know: which snapshots expire, in which order files are deleted. Source: format/commit §10; decision 64; H7, H11.
 Invariants: the cost goes with the snapshots that expire, and with the tags and other branches, not with the snapshots that stay:
 of those the oldest is asked, and the overwrites, because nothing else brings a file back. If that cannot be relied on, because
 ids have a gap, metadata is missing, or a snapshot was built on another one, every root is asked for all that it holds.
@@ -73,7 +73,7 @@ def gone_after(reach: Reach, named: Sequence[Named], *, only_compacted: bool = F
 
 
 def add_changelog(reach: Reach, named: Sequence[Named], gone: Gone) -> None:
-    """The changelog files of snapshots belong to these alone."""
+    """Add the changelog files of snapshots, which belong to these alone."""
     for entry in reach.changelog_entries(named):
         if entry.kind == ADD:
             for key in reach.keys.owned(entry):
@@ -146,7 +146,7 @@ class Keeper:
         return used | self._brought_back(overwrites, chain, metadata) if plain else used
 
     def _may_hold(self, named: Named) -> bool:
-        """A tag that is older than all of the files holds none."""
+        """May a root hold one of the files? A tag that is older than all of them does not."""
         root = named.root
         return root.kind != "tag" or root.snapshot.time_ms >= self.gone.oldest_ms - DAY_MS
 

@@ -1,7 +1,7 @@
 """Compaction of all manifests as a commit of its own.
 
-Owns: `ManifestPlan`, `plan_manifests`, `compact_manifests`. Must not know: how manifests are merged, data files, rows. Source:
-format/manifests §4, §5; format/commit §3.
+Owns: `ManifestPlan`, `plan_manifests`, `compact_manifests`. Must not know: how manifests are merged, data files, rows.
+Source: format/manifests §4, §5; format/commit §3.
 Invariants: the live files before and after are the same, and the delta is empty. Jobs that commit meanwhile lose nothing: the
 merge is made anew on what they left.
 """
@@ -70,7 +70,7 @@ def _told(manifests: Sequence[ManifestFile]) -> str:
 
 
 def plan_manifests(timeline: Timeline, schema: TableSchema) -> ManifestPlan:
-    """Looks at the manifests of the newest snapshot. Changes nothing."""
+    """Look at the manifests of the newest snapshot. Changes nothing."""
     latest = timeline.latest()
     manifests = timeline.manifests(latest) if latest is not None else ()
     target = schema.options.get(opt.MANIFEST_TARGET_SIZE)

@@ -2,8 +2,8 @@
 
 Owns: `FileSpool`, `NameSet`, what is kept on disk. Must not know: which files are candidates, stores.
 Invariants: memory does not grow with the number of files that a spool holds, and by eight bytes at most for each name of a set.
-A set never says of a name in it that it is not there; that it says so of another name is as likely as that two fingerprints of
-64 bits agree. A file is then kept that could have been deleted.
+A set never says of a name in it that it is not there; that it says so of another name is as likely as that two fingerprints of 64
+bits agree. A file is then kept that could have been deleted.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ...backends.store import ObjectInfo
 from ...core.typed import Array
 
 CHUNK = 1_000
-"""How many files of a spool are read or written together; also what one request of a store deletes."""
+"""How many files of a spool are read or written together, which is also what one request of a store deletes."""
 HELD = 10 * CHUNK
 """A spool of more files than this is kept on disk."""
 RUN = 1 << 20

@@ -1,11 +1,11 @@
 """Finds and deletes files that no root names: leftovers of dead jobs, lost races and interrupted deletions.
 
-Owns: `plan_orphans`, `OrphanPlan`, `apply_clean`, the store's clock. Must not know: rows, the command line. Source:
-format/commit §12; H10, H11.
-Invariants: candidates are listed first, and the used files are looked up afterwards. A file that any root of any branch mentions
-stays, live or deleted, and so do the files of commits that a journal or an open intent holds. Only folders of the format are
-searched, and files are compared by their whole path. A file whose age the store does not report stays. Memory does not grow with
-the number of candidates.
+Owns: `plan_orphans`, `OrphanPlan`, `apply_clean`, which files are candidates, the store's clock. Must not know: rows, the command
+line. Source: format/commit §12; H10, H11.
+Invariants: candidates are listed first, and the used files are looked up afterwards. A file that any root of any branch
+mentions stays, live or deleted, and so do the files of commits that a journal or an open intent holds. Only folders of the
+format are searched, and files are compared by their whole path. A file whose age the store does not report stays. Memory does
+not grow with the number of candidates.
 """
 
 from __future__ import annotations
@@ -46,16 +46,16 @@ from .used import MANIFESTS_AT_ONCE, ReadManifests, UsedFiles, in_groups, read_j
 
 DAY_MS = 24 * 3_600_000
 YOUNGEST_MS = 3_600_000
-"""The writer of a younger file may be about to commit it."""
+"""Files younger than this are never candidates: their writer may be about to commit them."""
 
 DELETED_AT_ONCE = 8
-"""So many requests delete at the same time, a chunk of files each."""
+"""How many requests delete at the same time, a chunk of files each."""
 LOOK_EVERY = 8
 """After so many rounds of deletion the roots are looked at again."""
 
 _METADATA = re.compile(rf"^({MANIFEST_DIR}|{INDEX_DIR}|{STATISTICS_DIR}|{IDENTITY_DIR})/[^/]+$")
 _ENTROPY = re.compile("(/[01]{4}){3}/[01]{8}$")
-"""The folders of a hash, which strategy `entropy-inject` puts below a bucket's folder."""
+"""The folders of a hash, which strategy `entropy-inject` puts between a bucket's folder and its files."""
 _TEMPORARY = re.compile(
     r"^((branch/branch-[^/]+/)?(snapshot|schema|tag|changelog|consumer|lakelatch/intents)/|lakelatch/([^/]+/)*)\.[^/]+\.tmp$"
 )
@@ -152,7 +152,7 @@ def _unused(chunks: Iterable[list[ObjectInfo]], used: UsedFiles) -> Iterator[Obj
 
 
 def _candidates(timeline: Timeline, schema: TableSchema, until_ms: int, external: bool) -> Iterator[ObjectInfo]:
-    """The old files of the format's folders, except roots, hints, schemas and consumers."""
+    """The files of the format's folders that are old enough, except roots, hints, schemas and consumers."""
     is_data = data_pattern(schema)
     schemas: list[str] = []
     for info in list_everything(timeline.store):
@@ -166,7 +166,7 @@ def _candidates(timeline: Timeline, schema: TableSchema, until_ms: int, external
 
 
 def list_everything(store: Store) -> Iterator[ObjectInfo]:
-    """Stores that show no temporary files in their listings have another one that does."""
+    """Every file under a table's root. Stores that show no temporary files in their listings have another one that does."""
     listing: Callable[[str], Iterator[ObjectInfo]] = getattr(store, "list_all", store.list)
     return listing("")
 
@@ -179,7 +179,7 @@ def _is_candidate(info: ObjectInfo, is_data: re.Pattern[str], until_ms: int) -> 
 
 
 def in_a_folder_of_the_format(key: str, is_data: re.Pattern[str]) -> bool:
-    """Whether such a file can be an orphan, if it is old and unused. `is_data`: from `data_pattern`."""
+    """Whether a key is that of a file that can be an orphan, if it is old and unused. `is_data`: from `data_pattern`."""
     return any(pattern.match(key) for pattern in (is_data, _METADATA, _TEMPORARY, _UNTAGGED, _JOURNAL, INTENT_KEY))
 
 
@@ -248,8 +248,9 @@ def apply_clean(
 
 
 def still_unused(plan: OrphanPlan, at_once: int | None = None) -> Iterator[list[list[ObjectInfo]]]:
-    """The orphans in rounds of batches, without those that roots reach which came after the plan was made (H10). The roots are
-    looked at again after `LOOK_EVERY` rounds, or before each, if a round has another size than usual.
+    """The orphans in rounds of batches, without those that roots reach which came after the plan was made (H10).
+
+    The roots are looked at again after `LOOK_EVERY` rounds, or before each, if a round has another size than usual.
     """
     seen = set(plan.seen)
     every = LOOK_EVERY if at_once is None else 1
@@ -262,7 +263,7 @@ def still_unused(plan: OrphanPlan, at_once: int | None = None) -> Iterator[list[
 
 
 def look_again(used: UsedFiles, seen: set[ObjectInfo]) -> None:
-    """Add what newer roots reach, and what journals and intents hold by now. `seen`: the roots that were asked."""
+    """Add what roots reach that came since, and what journals and intents hold by now. `seen`: the roots that were asked."""
     under_way = read_journals(used.timeline, used.schema)
     waiting = everywhere(used.timeline)
     listed = list_roots(used.timeline)

@@ -1,7 +1,7 @@
 """Which snapshots that stay may have brought back a file that an older snapshot deleted.
 
-Owns: `Overwrites`, found by reading every snapshot once, and the file that remembers them. Must not know: which files are to be
-deleted, or why. Source: format/commit §10, §11; decision 64.
+Owns: `Overwrites`, found by reading every snapshot once, and the file that remembers them for the next expiry. Must not know:
+which files are to be deleted, or why. Source: format/commit §10, §11; decision 64.
 Invariants: only overwrites bring a file back (rollbacks are overwrites); every other commit adds files with new names. What is
 remembered is used only if the snapshot up to which it was found still has the same identity; otherwise all snapshots are read.
 """
@@ -22,9 +22,9 @@ from .reachable import Named, Reach
 from .roots import Root, read_roots
 
 KEY = "lakelatch/overwrites"
-"""Of a branch, below the branch's root. Other engines do not look into `lakelatch/`."""
+"""The remembered overwrites of a branch, below the branch's root. Other engines do not look into `lakelatch/`."""
 REMEMBERED_FROM = 64
-"""So many snapshots are read before what was found is worth remembering."""
+"""So many snapshots are read before it is worth while to remember what was found."""
 _VERSION = 1
 _EVER = -(2**62)
 
@@ -93,13 +93,13 @@ def find_overwrites(reach: Reach, roots: Mapping[int, ObjectInfo], end: Snapshot
 
 
 def remember(timeline: Timeline, overwrites: Overwrites) -> None:
-    """Only where reading it again would take long."""
+    """Write down what was found, where reading it again would take long."""
     if overwrites.linear and overwrites.read >= REMEMBERED_FROM:
         timeline.store.put(timeline.paths.root + KEY, overwrites.to_json())
 
 
 def _remembered(timeline: Timeline, after: int, roots: Mapping[int, ObjectInfo]) -> Overwrites | None:
-    """None unless it says all about the snapshots above `after` up to one that is still the same."""
+    """What an earlier run wrote down, if it says all about the snapshots above `after` up to one that is still the same."""
     if len(roots) < REMEMBERED_FROM:
         return None
     try:

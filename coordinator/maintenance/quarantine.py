@@ -61,7 +61,7 @@ class Quarantine(ShownAsText):
 
 
 def _time(ms: int) -> str:
-    """A time that Python cannot hold is told in milliseconds since 1970."""
+    """A time for people; for one that Python cannot hold, the number of milliseconds since 1970."""
     try:
         return datetime.fromtimestamp(ms / 1000, timezone.utc).isoformat(timespec="seconds")
     except (ValueError, OverflowError, OSError):
@@ -163,7 +163,7 @@ def _line(name: str, info: ObjectInfo, number: int) -> _Line:
 
 
 def _copied(store: Store, key: str, to: str, size: int) -> bool:
-    """Either key may be outside of the table. False if the file is gone."""
+    """Copy a file of the table to another key of the table, either of which may be outside. False if it is gone."""
     (source, inside), (target, there) = located(store, key), located(store, to)
     second_name = getattr(source, "second_name", None) if source is target else None
     try:
@@ -203,7 +203,7 @@ def restore(
 
 
 def chosen_quarantines(store: Store, name: str | None) -> list[Quarantine]:
-    """The one of this name, or all. Raises InvalidArgument if there is none of this name."""
+    """The quarantine of this name, or all of them. Raises InvalidArgument if there is none of this name."""
     found = quarantines(store)
     if name is None:
         return found
@@ -215,7 +215,7 @@ def chosen_quarantines(store: Store, name: str | None) -> list[Quarantine]:
 
 
 def _allowed(timeline: Timeline, schema: TableSchema) -> Callable[[str], bool]:
-    """A file may be brought back only to where orphans are looked for (H16)."""
+    """Whether a file may be brought back to a place: only to where orphans are looked for (H16)."""
     is_data, locations = data_pattern(schema), list[str]()
 
     def allowed(key: str) -> bool:
@@ -229,7 +229,7 @@ def _allowed(timeline: Timeline, schema: TableSchema) -> Callable[[str], bool]:
 
 
 def _back(store: Store, line: _Line) -> bool:
-    """Brings a file back, unless it is where it was. Returns whether it is there now."""
+    """Bring a file back, unless it is where it was. Returns whether it is there now."""
     source, key = located(store, line.file)
     try:
         source.head(key)

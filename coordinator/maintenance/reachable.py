@@ -29,7 +29,7 @@ from .roots import Root
 T = TypeVar("T")
 
 FEW_PARTITIONS = 64
-"""Up to so many partitions of candidates, manifests that cannot hold any of these are not read."""
+"""If the candidates lie in at most this many partitions, manifests that cannot hold any of these are not read."""
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ class Reach:
     # ------------------------------------------------------------------------------------------------------ metadata
 
     def named_by(self, roots: Sequence[Root]) -> list[Named]:
-        """Includes files that may no longer exist."""
+        """The metadata of roots, including files that may no longer exist."""
         snapshots = [_kept_of(root) for root in roots]
         lists = {name for s in snapshots for name in _lists_of(s)}
         self._read(self._lists, lists, decode_manifest_list)
@@ -193,14 +193,14 @@ class Reach:
         return None if data is None else decode_manifest(data, name)
 
     def delta_entries(self, named: Iterable[Named]) -> list[ManifestEntry]:
-        """In order; manifests that are gone are skipped."""
+        """The entries of deltas, in order; manifests that are gone are skipped."""
         return self._entries([m for n in named for m in n.delta])
 
     def changelog_entries(self, named: Iterable[Named]) -> list[ManifestEntry]:
         return self._entries([m for n in named for m in n.changelog])
 
     def lacks_delta(self, named: Named) -> bool:
-        """Only after `delta_entries` has looked."""
+        """Is a manifest of the delta gone? Only after `delta_entries` has looked."""
         return any(self._deltas.get(m.file_name, ()) is None for m in named.delta)
 
     def lacks(self, named: Named) -> list[str]:
@@ -276,7 +276,7 @@ class Usage:
 
 
 def _kept_of(root: Root) -> Snapshot:
-    """A tag keeps no changelog: as in Apache Paimon, that goes with the snapshot itself."""
+    """What a root keeps of its snapshot. A tag keeps no changelog: as in Apache Paimon, that goes with the snapshot itself."""
     return replace(root.snapshot, changelog_manifest_list=None) if root.kind == "tag" else root.snapshot
 
 

@@ -46,7 +46,7 @@ from .reachable import Reach
 from .roots import Root
 
 CLONED = "cloned"
-"""The clone's own tag of its first snapshot. Apache Paimon's expiry deletes no data file that a tag holds."""
+"""The clone's own tag of the snapshot that it begins with. Apache Paimon's expiry deletes no data file that a tag holds."""
 _FIRST = TablePaths().schema(0)
 _STRANGE = re.compile(r"[^A-Za-z0-9_.-]+")
 
@@ -157,7 +157,7 @@ def _state_lists(snapshot: Snapshot) -> tuple[str, str]:
 
 
 def referring(data: bytes, location: str) -> bytes:
-    """A schema with the option that names where the files are."""
+    """The bytes of a schema with the option that names where the files are."""
     raw = parse_json(data)
     options = {**(raw.get("options") or {}), opt.REFERENCED_PATHS.key: location}
     return json.dumps({**raw, "options": options}, indent=2, ensure_ascii=False).encode()
@@ -215,7 +215,7 @@ def beside_expiries(timeline: Timeline, snapshot: Snapshot) -> Iterator[None]:
 
 
 def _expires(timeline: Timeline, snapshot: Snapshot) -> bool:
-    """Has an expiry deleted it, or announced that it will?"""
+    """Has an expiry deleted the snapshot, or announced that it will?"""
     found = timeline.find(snapshot.id)
     return found is None or found.identity != snapshot.identity or expires_below(timeline) > snapshot.id
 
@@ -241,7 +241,7 @@ def _check_held(timeline: Timeline, plan: ReferencePlan) -> None:
 def _metadata(
     timeline: Timeline, schema: TableSchema, plan: ReferencePlan, target: Store, progress: Progress | None
 ) -> tuple[Snapshot, set[str]]:
-    """Writes all but the roots. Returns the snapshot with the sizes of its new lists, and the keys that were written."""
+    """Write all but the roots. Returns the snapshot with the sizes of its new lists, and the keys that were written."""
     store, paths, form = timeline.store, timeline.paths, _form(schema)
     keys, location = FileKeys(schema), location_of(store)
 

@@ -14,8 +14,9 @@ from ..history.timeline import Timeline
 
 
 def rename(store: Store, url: str) -> None:
-    """Move the table at the store's root to another URL of the same store. Jobs that write to it under its old name get an
-    error; none of their commits is lost or makes a table of its own there (H21).
+    """Move the table at the store's root to another URL of the same store.
+
+    Jobs that write to it under its old name get an error; none of their commits is lost or makes a table of its own there (H21).
 
     Raises:
         TableNotFound: there is no table.

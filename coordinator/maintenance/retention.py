@@ -2,8 +2,8 @@
 
 Owns: `Retention` (the options and arguments of Apache Paimon's expire_snapshots) and `expirable`, the pure choice. Must not
 know: stores. Source: format/commit §9; H6.
-Invariants: the newest snapshot stays. A snapshot expires only after all older ones. One so young that a commit may be using its
-name stays, whatever the arguments say.
+Invariants: the newest snapshot stays. A snapshot expires only after all older ones. A snapshot that is so young that a commit
+may be using its name stays, whatever the arguments say.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ...core.options import TableOptions
 from ..history.base import longest_age_ms
 
 DELAYS = 2
-"""A name may be freed after so many times the age limit of a writer's knowledge; the rest allows for slow requests."""
+"""A name may be freed after this many times the age limit of a writer's knowledge; the difference allows for slow requests."""
 
 RETENTION_OPTIONS = (
     opt.SNAPSHOT_TIME_RETAINED,
@@ -149,8 +149,8 @@ def expirable(ids: Sequence[int], times_ms: Times, retention: Retention, first_n
     """The number of oldest snapshots that may expire.
 
     Args:
-        ids: ascending; the last is the table's newest.
-        times_ms: of at least the oldest `retention.limit` + 1 snapshots; a missing one has expired already.
+        ids: the ids of all snapshots, ascending; the last is the table's newest.
+        times_ms: commit times of at least the oldest `retention.limit` + 1 snapshots; a missing one has expired already.
         first_needed: the oldest snapshot that a consumer has still to read, None without consumers.
 
     >>> kept = Retention(at_least=1, at_most=10, until_ms=25, published_ms=100, limit=50)

@@ -1,10 +1,10 @@
 """Rollback: commits an earlier state as the next snapshot.
 
-Owns: `RollbackPlan`, the request that a rollback commits, and the tag that protects the restored files. Must not know: how it is
-committed. Source: format/commit §11; H6, H10.
+Owns: `RollbackPlan`, the request that a rollback commits, and the tag that protects the restored files. Must not know: how it
+is committed. Source: format/commit §11; H6, H10.
 Invariants: no snapshot is removed and no id is freed: for concurrent writers a rollback is one more overwrite. A state with
-missing files is refused. A tag protects them before they are checked, because Apache Paimon's expiry goes by the snapshot that
-once deleted them.
+missing files is refused. A tag protects the restored files before they are checked, because Apache Paimon's expiry goes by the
+snapshot that once deleted them.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from ..history.timeline import Timeline
 from ..surroundings import MACHINE
 
 ROLLED_BACK_TO = "rollback.snapshot"
-"""Property of the snapshot that a rollback makes: the id of the one that it restores."""
+"""Property of the snapshot that a rollback makes: the id of the snapshot whose state it restores."""
 _SHOWN = 5
 
 

@@ -42,7 +42,7 @@ class Root:
 
 
 def list_roots(timeline: Timeline) -> list[ObjectInfo]:
-    """Every root of every branch; nothing is read."""
+    """List every root of every branch; nothing is read."""
     store = timeline.store
 
     def listed(folder: str) -> list[ObjectInfo]:
@@ -65,7 +65,7 @@ def _read(store: Store, info: ObjectInfo) -> Root | None:
 
 
 def root_of(info: ObjectInfo, data: bytes) -> Root | None:
-    """None for any other file. Raises TableCorrupt if it cannot be decoded."""
+    """The root that a file holds; None for any other file. Raises TableCorrupt if it cannot be decoded."""
     kind_and_branch = cast("tuple[RootKind, str] | None", _kind_of(info.key))
     return None if kind_and_branch is None else Root(info, *kind_and_branch, parse_snapshot(data, info.key))
 

@@ -155,8 +155,9 @@ def plan_undo(timeline: Timeline, schema: TableSchema, meant: Commit, before: Sn
 
 
 def _refuse_to_hide_rows(schema: TableSchema, commit: Snapshot, added: Sequence[ManifestEntry]) -> None:
-    """A compaction changes no row, but in some tables it makes rows visible, or tells readers of changes. Taking it back would
-    hide rows of commits that stay, or tell the same changes again.
+    """A compaction changes no row, but in some tables it is what makes rows visible, or tells readers of changes.
+
+    Taking it back would hide rows of commits that stay, or tell the same changes again.
     """
     rules = merge_rules(schema) if commit.commit_kind == "COMPACT" else None
     if rules is None:

@@ -39,7 +39,7 @@ ROOTS_AT_ONCE = 64
 MANIFESTS_AT_ONCE = 64
 
 ReadManifests = Callable[[Sequence[str]], "list[Array | None]"]
-"""For each manifest the fingerprints of the files that it names, or None where it is gone."""
+"""Reads manifests by their names; for each the fingerprints of the files that it names, or None where it is gone."""
 
 
 @dataclass
@@ -68,7 +68,7 @@ class UsedFiles:
         return there
 
     def add_journalled(self, commits: Iterable[Past]) -> None:
-        """Adds the files of commits that may still be finished. What they have not written is not needed."""
+        """Add the files of commits that may still be finished. What they have not written is not needed."""
         for commit in commits:
             key = f"{FOLDER}{commit.entries[0].commit}"
             snapshots = [parse_snapshot(tried.text.encode(), key) for tried in commit.tried]
@@ -87,7 +87,7 @@ class UsedFiles:
                     self.names.add_fingerprints(found)
 
     def _add(self, named: Sequence[Named]) -> set[str]:
-        """Adds metadata, and the files that its manifests name. Returns the manifests that are gone."""
+        """Add metadata, and the files that its manifests name. Returns the names of manifests that are gone."""
         for one in named:
             self.names.add(one.keys)
         wanted = {m.file_name for n in named for m in (*n.state, *n.changelog)} - self._done
@@ -102,7 +102,7 @@ class UsedFiles:
         return gone
 
     def _missing(self, named: Named, gone: set[str]) -> tuple[str, ...]:
-        """The manifests of an expired snapshot's state went with it, once no longer needed."""
+        """The manifests that a root lacks. Those of an expired snapshot's state went with it, once no longer needed."""
         needed: Iterable[ManifestFile] = () if named.root.kind == "changelog" else (*named.state, *named.changelog)
         return tuple(self.timeline.paths.manifest(m.file_name) for m in needed if m.file_name in gone)
 
@@ -127,7 +127,7 @@ def newest_ids(roots: Iterable[ObjectInfo]) -> dict[str, int]:
 
 
 def named_files(timeline: Timeline, keys: FileKeys, manifest: str) -> Array | None:
-    """The fingerprints of a manifest's files; None where it is gone."""
+    """The fingerprints of the files that a manifest names; None where it is gone."""
     try:
         data = timeline.store.get(timeline.paths.manifest(manifest))
     except ObjectNotFound:
@@ -161,7 +161,7 @@ def read_journals(timeline: Timeline, schema: TableSchema) -> list[Past]:
 
 
 def in_groups(items: Iterable[T], size: int) -> Iterator[list[T]]:
-    """The last group may be smaller.
+    """Items in groups of this size; the last one may be smaller.
 
     >>> list(in_groups("abc", 2))
     [['a', 'b'], ['c']]

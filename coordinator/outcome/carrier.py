@@ -48,6 +48,6 @@ def _named_by(snapshot: Snapshot | None, user: str, identifier: int) -> Snapshot
 
 
 def carries(snapshot: Snapshot, user: str, identifier: int) -> bool:
-    """As its own commit or as a rider."""
+    """Whether a snapshot carries a commit, as its own or as a rider."""
     own = (snapshot.commit_user, snapshot.commit_identifier) == (user, identifier)
     return own or any((one.user, one.identifier) == (name_of(user), identifier) for one in carried_by(snapshot))

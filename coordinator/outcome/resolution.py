@@ -74,7 +74,7 @@ class Resolution:
 
 
 def await_answer(case: Case, timeline: Timeline, around: Surroundings, timeout_s: float) -> Resolution:
-    """Look repeatedly until the outcome is known, for at most so many seconds."""
+    """Look repeatedly until the outcome of a commit is known, for at most the given number of seconds."""
     until_s = around.monotonic_s() + timeout_s
     look = 0
     while True:
@@ -131,7 +131,7 @@ def _by_names(case: Case, timeline: Timeline, seen: list[Landing], send: bool) -
 
 
 def _as_rider(snapshot: Snapshot, timeline: Timeline) -> Outcome:
-    """Another's snapshot carries the commit, which is committed if that snapshot stands (H6)."""
+    """Another's snapshot carries the commit: it is committed if that snapshot stands (H6)."""
     ref = SnapshotRef(snapshot.id, snapshot.identity)
     found = lineage_of(timeline, snapshot)
     if is_read(found):
@@ -152,7 +152,7 @@ def _pairs(case: Case, seen: list[Landing]) -> list[tuple[ev.SnapshotPrepared, L
 
 
 def _at_name(timeline: Timeline, tried: ev.SnapshotPrepared) -> Landing:
-    """If it landed on another table it is deleted there, and a late send of it may land there again."""
+    """Classify one snapshot. If it landed on another table it is deleted there, and a late send of it may land there again."""
     seen = did_it_land(timeline, tried)
     if isinstance(seen, Fork) and seen.code == ANOTHER_TABLE:
         left = take_away(timeline, tried)
@@ -185,7 +185,7 @@ def resolved(outcome: do.Committed | do.NotCommitted) -> ev.CommitResolved:
 
 
 def _send_again(case: Case, timeline: Timeline) -> Resolution:
-    """Whatever the store answers, reading the name back decides (H2, H3, H4)."""
+    """Send the snapshot again. Whatever the store answers, reading the name back decides (H2, H3, H4)."""
     last = case.tried[-1]
     if gone := _gone(timeline, last, case.schema):
         return Resolution(
@@ -211,7 +211,7 @@ def _gone(timeline: Timeline, tried: ev.SnapshotPrepared, schema: TableSchema | 
 
 
 def _by_identity(case: Case, timeline: Timeline) -> Outcome | None:
-    """The identity may have landed in another run. A snapshot outside the history does not count (H6)."""
+    """The outcome if this identity landed, perhaps in another run. A snapshot outside the history does not count (H6)."""
     if case.identifier is None:
         return None
     latest, known = timeline.latest(), Known()

@@ -1,7 +1,7 @@
 """Draws the commit machine from its transition table.
 
 Owns: the Mermaid text in docs/commit-machine.md. Must not know: anything but the table.
-Invariant: the page equals this module's output; a test compares them.
+Invariant: the page equals this module's output; a test compares the two.
 """
 
 from __future__ import annotations

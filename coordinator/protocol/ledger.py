@@ -2,8 +2,8 @@
 
 Owns: `Ledger`, the only record of a commit's own metadata files, and the only rule for deleting them. Must not know: stores,
 phases, why a commit ended. Hazards: H5, H20.
-Invariant: what is discarded is all written files minus all named ones, computed once, when the commit has ended. Nothing is
-discarded while a send or an upload may still land.
+Invariant: the files to discard are all written files minus all named files, computed once, when the commit has ended. Nothing
+is discarded while a send or an upload may still land.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ class Ledger:
     """The metadata files of one commit, over all of its attempts.
 
     Attributes:
-        written: all files that were written, or were about to be.
-        named: those that the last snapshot references; None where they were not recorded.
+        written: the names of all files that were written, or were about to be.
+        named: those that the last snapshot which was built references; None where they were not recorded.
         unsettled: a send or an upload got no answer and may still land, so nothing can be discarded any more.
     """
 

@@ -73,13 +73,13 @@ class Phase(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Repeats:
-    """Counts the steps that may be repeated; each has a limit (H24).
+    """Counts the steps that may be repeated; each of them has a limit (H24).
 
     Attributes:
-        attempt: from 1; limited by the retry policy.
+        attempt: 1 for the first; limited by the retry policy.
         agings: bases that expired before anything was sent on them, at most `AGINGS`.
-        sends: of the current attempt's snapshot, at most `SENDS`.
-        looks: of the current read-back or lineage check, at most `LOOKS`.
+        sends: sends of the current attempt's snapshot, at most `SENDS`.
+        looks: looks of the current read-back or lineage check, at most `LOOKS`.
     """
 
     attempt: int = 1
@@ -157,8 +157,9 @@ def _requested(state: CommitState, event: ev.CommitRequested) -> Step:
 
 
 def _rider_taken_over(state: CommitState, event: ev.RiderTakenOver) -> Step:
-    """The writer's manifests are not in the ledger, so none of them is deleted here. Until the latest snapshot is read, the
-    commit is at best in the first one after its intent's base.
+    """Its writer's manifests are not in the ledger, so nothing of the writer's is deleted here.
+
+    Until this process has read the latest snapshot, the commit is at best in the first one after the base of its intent.
     """
     if state.request is not None:
         raise ProtocolViolation("a commit is requested once")
@@ -234,7 +235,7 @@ def _overtaken(state: CommitState, event: ev.ConflictFound) -> Step:
 
 
 def _offer(state: CommitState) -> Step:
-    """Make durable what an intent names, so that others can carry this commit before it has tried to publish anything itself."""
+    """Make durable what an intent names: others can then carry this commit, before it has tried to publish anything itself."""
     missing, effects = {"manifests"}, [cast(Effect, do.WriteManifests(state.base))]
     if _brings_data(state):
         missing.add("data")
@@ -344,7 +345,7 @@ def _compacted(state: CommitState, event: ev.ManifestsCompacted) -> Step:
 
 
 def _brings_data(state: CommitState) -> bool:
-    """An earlier attempt, or an intent, was not begun before the data files were durable."""
+    """Whether data files travel with this attempt: an earlier one, or an intent, was not begun before they were durable."""
     return _request(state).has_data and state.attempt == 1 and state.repeats.agings == 0 and not state.ride.files
 
 
@@ -361,7 +362,7 @@ def _delta_list_written(state: CommitState, event: ev.DeltaListWritten) -> Step:
 
 
 def _acknowledged(state: CommitState, what: str) -> Step:
-    """Phases are left in their order, whatever the order of the answers."""
+    """One upload less to wait for. Phases are left in their order, whatever the order of the answers."""
     missing = state.missing - {what}
     if "base list" in missing:
         return replace(state, missing=missing), ()
@@ -371,8 +372,9 @@ def _acknowledged(state: CommitState, what: str) -> Step:
 
 
 def _upload_failed(state: CommitState, event: ev.UploadFailed) -> Step:
-    """Nothing was published in this attempt, and every earlier one provably failed. Uploaded files are left to orphan cleaning,
-    because another upload of this attempt may still be running.
+    """Nothing was published in this attempt, and every earlier one provably failed: the commit is not committed.
+
+    Uploaded files are left to orphan cleaning, because another upload of this attempt may still be running.
     """
     reason = f"{event.what}: {event.reason}"
     return _conclude(_in_doubt(state), do.NotCommitted("store-unavailable", reason, event.next_step))
@@ -429,7 +431,7 @@ def _base_aged(state: CommitState, event: ev.BaseAged) -> Step:
 
 def _publish_impossible(state: CommitState, event: ev.UploadFailed) -> Step:
     """The store refused the send itself (permission, wrong bucket): it cannot have landed, but an earlier send might have. All
-    other files were durable before, so no upload is under way, and nothing can name them.
+    other files were durable before, so that no upload is under way, and nothing can name them.
     """
     if state.sends > 1:
         return _undecided(state, event.reason)
@@ -452,7 +454,7 @@ def _answer_lost(state: CommitState, event: ev.AnswerLost) -> Step:
 
 
 def _found_another(state: CommitState, event: ev.FoundAnother) -> Step:
-    """Another snapshot holds the name, so no send of this commit can land there."""
+    """The race is provably lost: another snapshot holds the name, so no send of this commit can land there."""
     state = replace(state, phase=Phase.RETRY, lost_to=(*state.lost_to, event.winner))
     return state, (do.AwaitRetry(state.attempt, event.winner),)
 
@@ -490,7 +492,7 @@ def _verified(state: CommitState, event: ev.LineageVerified) -> Step:
 
 
 def _left_over(state: CommitState, *, landed: bool) -> list[Effect]:
-    """Runs after the outcome was reported. An intent goes first, as it names manifests."""
+    """Delete what nobody needs, after the outcome was reported. An intent goes first, as it names manifests."""
     effects: list[Effect] = [do.RemoveIntents(state.ride.files)] if state.ride.files else []
     if spare := state.ledger.discardable(landed=landed):
         effects.append(do.Discard(spare))
@@ -531,7 +533,7 @@ def _next_attempt(state: CommitState) -> Step:
 
 
 def _budget_spent(state: CommitState, event: ev.BudgetSpent) -> Step:
-    """An open intent is closed first: the commit takes the next id, or loses it to another. That ends after two ids."""
+    """An open intent has to be closed first: the commit takes the next id, or loses it to another. That ends after two ids."""
     if state.ride.window is not None:
         return _next_attempt(replace(state, ride=replace(state.ride, spent=state.ride.spent or event.reason)))
     return _conclude(state, do.NotCommitted("retries-exhausted", event.reason))
@@ -542,7 +544,7 @@ def _undecided(state: CommitState, reason: str) -> Step:
 
 
 def _conclude(state: CommitState, outcome: Outcome) -> Step:
-    """While others may still carry the commit, the outcome is open."""
+    """End the commit, with any outcome other than its own landing. While others may still carry it, the outcome is open."""
     if isinstance(outcome, do.NotCommitted) and state.ride.window is not None:
         return _undecided(state, f"{outcome.reason}; snapshot {state.ride.ids} may still carry it")
     left = [] if isinstance(outcome, do.Undecided) else _left_over(state, landed=False)

@@ -2,8 +2,8 @@
 
 Owns: `Home`, `Homes`. Must not know: what the entries of a commit mean, how it is finished. Source: decision 94; H21.
 Invariants: a commit is looked for, and finished, only in a table with the identity that its writer saw. A journal that is asked
-for one table never sends anyone to another one. A table whose source still has the same identity is a copy that other tools
-made, and what was under way in the source is none of its own.
+for one table never sends anyone to another one. A table whose source still has the same identity is a copy that other tools made,
+and what was under way in the source is none of its own.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Home:
         return identity_of(self.first_schema(branch))
 
     def may_have(self, entry: Entry) -> bool:
-        """Whether an entry of a journal that many tables share names this one, by its address or its identity."""
+        """Whether an entry of a journal that many tables share names this table, by its address or its identity."""
         return is_address_of(entry.table, self.address) or (
             entry.table_id != "" and entry.table_id == self.identity(entry.branch)
         )
@@ -95,8 +95,8 @@ class Homes:
         return home
 
     def _is_copy(self, home: Home, entry: Entry) -> bool:
-        """Whether the table at the address that a commit names still is the one that it was made in. One in another bucket is
-        not looked at: no table is renamed out of a bucket.
+        """Whether the table at the address that a commit names still is the one that the commit was made in. One in another
+        bucket is not looked at: no table is renamed out of a bucket.
         """
         there = open_beside(home.store, entry.table)
         here, other = place_of(home.store), place_of(there)
@@ -108,7 +108,7 @@ class Homes:
 
 
 def _authority(place: str) -> str:
-    """What a rename keeps of a place: its scheme and bucket, container or server.
+    """The part of a place that a rename keeps: its scheme and bucket, container or server.
 
     >>> _authority("s3://lake/air/t"), _authority("file:/lake/t")
     ('s3://lake', 'file:')

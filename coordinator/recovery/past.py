@@ -41,7 +41,7 @@ class Past:
 
     @property
     def request(self) -> ev.CommitRequested:
-        """The first entry, which every past has."""
+        """The request of the commit: the first entry, which every past has."""
         request = self.entries[0].event
         assert isinstance(request, ev.CommitRequested)
         return request
@@ -54,7 +54,7 @@ class Past:
 
     @property
     def outcome(self) -> do.Committed | do.NotCommitted | None:
-        """None if the journal does not record it, so that it has to be found out."""
+        """The outcome of the commit, if the journal records it; None if it has to be found out."""
         found = self.resolved
         if found is not None:
             return do.Committed(found.snapshot, False) if found.snapshot else do.NotCommitted(found.code, found.reason)
@@ -62,7 +62,7 @@ class Past:
         return None if self.damage is not None or isinstance(ended, do.Undecided) else ended
 
     def discardable(self, outcome: do.Outcome) -> tuple[str, ...]:
-        """The metadata files that are no longer needed, once the outcome is known (H5, H20)."""
+        """The metadata files that are no longer needed, once the outcome of the commit is known (H5, H20)."""
         if self.names_missing or not isinstance(outcome, do.NotCommitted):
             return ()
         return discardable(self.state)

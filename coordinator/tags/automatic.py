@@ -31,7 +31,7 @@ from .success import mark_created
 
 _BATCH_PREFIX = "batch-write-"
 _NO_WATERMARK = -(1 << 63)
-"""A streaming writer stores it until its first watermark."""
+"""What a streaming writer stores until its first watermark."""
 _STRIDE = 64
 
 
@@ -86,7 +86,7 @@ class Rules:
         )
 
     def time_of(self, snapshot: Snapshot) -> datetime | None:
-        """The time that counts, on the wall; None for a snapshot without a watermark."""
+        """The time of a snapshot that counts, on the wall; None where it has no watermark."""
         at_ms = snapshot.watermark if self.mode == "watermark" else snapshot.time_ms
         if at_ms is None or at_ms == _NO_WATERMARK:
             return None
@@ -228,8 +228,7 @@ def _batch(
     timeline: Timeline, rules: Rules, latest: Snapshot
 ) -> tuple[list[tuple[str, Snapshot]], list[str], str | None]:
     """One tag each day, or one with a name of its own, of the newest snapshot. All tags count for the number that is kept, but
-    not those that keep the files of a clone. The third is the name, if its tag is there and right.
-    """
+    not those that keep the files of a clone. The third is the name, if its tag is there and right."""
     day = rules.time_of(latest)
     assert day is not None
     name = rules.batch_name or f"{_BATCH_PREFIX}{day:%Y-%m-%d}"

@@ -2,8 +2,8 @@
 
 Owns: `find_tag`, `list_tags`, `create_tag`, `replace_tag`, `rename_tag`, and the second look after each. Must not know: which
 files a tag keeps, how the snapshot was chosen. Source: format/snapshot §5; H2, H10; decision 54.
-Invariants: a new name is made by one atomic create. After the tag's file is written, what it was copied from must still be
-there; otherwise an expiry, or a deletion of the other tag, may have overlooked the new one, and it is taken away again.
+Invariants: a new name is made by one atomic create. After the tag's file is written, what it was copied from must still be there;
+otherwise an expiry, or a deletion of the other tag, may have overlooked the new one, and it is taken away again.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def find_tag(timeline: Timeline, name: str) -> Tag | None:
 
 
 def list_tags(timeline: Timeline) -> list[Tag]:
-    """By snapshot and name."""
+    """The tags of the timeline's branch, by snapshot and name."""
     found = timeline.parallel(lambda name: find_tag(timeline, name), timeline.tag_files())
     return sorted((tag for tag in found if tag is not None), key=lambda tag: (tag.snapshot.id, tag.name))
 

@@ -111,7 +111,7 @@ def _tags_of(
 def _interrupted(
     timeline: Timeline, names: Iterable[str], listed: dict[str, ObjectInfo], recorded: Sequence[ObjectInfo]
 ) -> list[Found]:
-    """Earlier deletions of these names; not of tags that are still there, whose deletion had not begun."""
+    """The records of earlier deletions of these names. Not those of tags that are still there: their deletion had not begun."""
     left: list[Found] = []
     for name in sorted(names):
         key = timeline.paths.tag(name)
@@ -142,7 +142,7 @@ def record_of(timeline: Timeline, tag: Tag, data: bytes) -> str:
 
 
 def unfinished(timeline: Timeline) -> list[str]:
-    """The tags whose deletion or replacement was interrupted, so that files are left over."""
+    """The names of tags whose deletion or replacement was interrupted, so that files are left over."""
     folder = _records_dir(timeline)
     records = [info.key.removeprefix(folder).rpartition("/") for info in timeline.store.list(folder)]
 
@@ -207,7 +207,7 @@ def refuse_changed(timeline: Timeline, plan: UntaggingPlan) -> None:
 
 
 def record(timeline: Timeline, plan: UntaggingPlan) -> None:
-    """Write down which tags are being deleted, where files of theirs go afterwards."""
+    """Write down which tags are being deleted, where files of theirs are to be deleted afterwards."""
     for key, data in plan.records if len(plan.steps) else ():
         timeline.store.put(key, data)
 

@@ -19,12 +19,12 @@ from .creation import find_tag
 
 
 def wall_time(at_ms: int) -> datetime:
-    """What this machine's clock shows at a time in milliseconds since 1970, without a zone."""
+    """What the clock on this machine's wall shows at a time in milliseconds since 1970: a time without a zone."""
     return datetime.fromtimestamp(at_ms / 1_000, timezone.utc).astimezone().replace(tzinfo=None)
 
 
 def keeps_a_clone(name: str, of_clone: bool) -> bool:
-    """Does it keep the files of a clone by reference, in the table or in the clone itself, or those of a branch?
+    """Is a tag one that keeps the files of a clone by reference, in the table or in the clone itself, or those of a branch?
 
     >>> keeps_a_clone("referenced-by-trial-6b046a21-7", False), keeps_a_clone("cloned", False), keeps_a_clone("cloned", True)
     (True, False, True)

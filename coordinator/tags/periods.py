@@ -1,8 +1,8 @@
 """The periods of automatic tags, and their names.
 
 Owns: `Periods`, `zone_of`. Must not know: snapshots, stores. Source: format/snapshot §5.
-Invariants: names are Apache Paimon's, so that both make the same tags for the same history. Times have no zone: they are those
-on the wall, in the zone that the table's options name.
+Invariants: names are Apache Paimon's, so that both make the same tags for the same history. Times have no zone: they are those on
+the wall, in the zone that the table's options name.
 """
 
 from __future__ import annotations
@@ -72,11 +72,11 @@ class Periods:
         return time if self.name_of(time) == text else None
 
     def before(self, time: datetime) -> datetime:
-        """When the last period began that was over at a time."""
+        """The beginning of the last period that was over at a time."""
         return time - (time - _EPOCH) % self.length - self.length
 
     def after(self, time: datetime) -> datetime:
-        """When the period after this one begins."""
+        """The beginning of the period after the one that begins at a time."""
         return time + self.length
 
 

@@ -16,9 +16,8 @@ from dataclasses import asdict, dataclass
 STREAM_LOG = logging.getLogger("lakelatch.stream")
 STREAM_LOG.addHandler(logging.NullHandler())
 LOG_VARIABLE = "LAKELATCH_STREAM_LOG"
-"""A file to which the records are appended as lines of JSON too. Spark plans and commits batches of a data source in Python
-processes of its own, which no application can configure, but which have its environment.
-"""
+"""Names a file to which the records are appended as lines of JSON too. Spark plans and commits batches of a data source in Python
+processes of its own, which no application can configure, but which have its environment."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +70,7 @@ class StreamBatch:
 
 
 def report_batch(batch: StreamBatch) -> None:
-    """Reports to loggers, to the file of `LAKELATCH_STREAM_LOG`, and to OpenTelemetry if the process uses it."""
+    """Report a batch to loggers, to the file of `LAKELATCH_STREAM_LOG`, and to OpenTelemetry if the process uses it."""
     with suppress(Exception):  # from a filter, a handler or an exporter of the application (H17)
         if STREAM_LOG.isEnabledFor(logging.INFO):
             STREAM_LOG.info("%s", batch, extra={"lakelatch": asdict(batch)})

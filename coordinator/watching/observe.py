@@ -40,7 +40,7 @@ class Watch:
 
     @property
     def heard(self) -> Callable[[StoreRequest], None] | None:
-        """The callback for requests, None where no watcher wants them."""
+        """For a metered store: the callback for requests, None where no watcher wants them."""
         return self.requested if self._watchers else None
 
     def happened(self, event: Event, state: CommitState) -> None:

@@ -37,7 +37,7 @@ _NAMES = {
     Phase.VERIFY: "verify",
     Phase.RETRY: "wait",
 }
-"""Both lists and the data are uploaded side by side, in one span."""
+"""The spans of phases. Both lists and the data are uploaded side by side, in one span."""
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0)
 RETRY_REASONS: dict[type[Any], str] = {
     ev.RetryGranted: "lost race",
@@ -46,7 +46,7 @@ RETRY_REASONS: dict[type[Any], str] = {
     ev.ReadBackFailed: "no answer to a look",
     ev.LineageUnread: "no answer to a look",
 }
-"""Why a step is repeated; the last three count only where the commit goes on after them."""
+"""The reason why a step is repeated; the last three count only where the commit goes on after them."""
 
 
 class Instruments:
@@ -71,7 +71,7 @@ class Instruments:
 
 @cache
 def instruments() -> Instruments:
-    """A meter that is configured later still gets them."""
+    """The metrics of this process; a meter that is configured later still gets them."""
     return Instruments(metrics.get_meter(SCOPE))
 
 
@@ -88,7 +88,7 @@ def count_batch(batch: StreamBatch) -> None:
 
 
 class Traced:
-    """A span for one commit, below it one per attempt and wait, and below those one per phase and request."""
+    """Watches one commit: a span for the commit, below it one per attempt and wait, and below those one per phase and request."""
 
     def __init__(self, about: About) -> None:
         self._tracer = trace.get_tracer(SCOPE)
@@ -110,7 +110,7 @@ class Traced:
         self._over = False
 
     def happened(self, event: Event, state: CommitState) -> None:
-        """Move on to the span of the event's phase; problems are noted on the span in which they occurred."""
+        """Move on to the span of the phase that the event led to; problems are noted on the span in which they occurred."""
         if self._over:
             return  # the hint: its caller has its answer already
         if isinstance(event, TROUBLE):
@@ -153,7 +153,7 @@ class Traced:
             self._meters.retries.add(1, {"lakelatch.reason": reason})
 
     def requested(self, request: StoreRequest) -> None:
-        """A span that has already ended; several requests in one call share one."""
+        """A span that has already ended; several requests in one call share one span."""
         labels = {"lakelatch.operation": request.operation, "lakelatch.outcome": request.outcome}
         self._meters.requests.add(request.requests, labels)
         self._meters.request_s.record(request.seconds, labels)
@@ -174,7 +174,7 @@ class Traced:
         span.end(ended_ns)
 
     def ended(self, how: Ended) -> None:
-        """The span has an error status if the commit did not land."""
+        """End the open spans, with an error status if the commit did not land."""
         self._over = True
         self._end_attempt()
         labels = {

@@ -71,7 +71,7 @@ class Ended:
 
 
 class Watcher(Protocol):
-    """Called from the threads that carry a commit out."""
+    """Watches one commit. Called from the threads that carry it out."""
 
     def happened(self, event: Event, state: CommitState) -> None:
         """An event, and the state that it led to."""

@@ -42,7 +42,7 @@ class DynamicPlan:
         return DynamicPlan(paths, base, schema.options.get(opt.DYNAMIC_INITIAL_BUCKETS) or tasks, replaces)
 
     def placement(self, store: Store, schema: TableSchema) -> DynamicBuckets:
-        """Each task reads the index of the partitions that it has rows of."""
+        """How one task places its rows. Each task reads the index of the partitions that it has rows of."""
         indexes = HashIndexes(Timeline(store, self.paths), FileKeys(schema), HashMemory())
         return DynamicBuckets(
             schema,

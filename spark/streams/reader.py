@@ -1,7 +1,7 @@
 """Streams out of a table: `spark.readStream.format("lakelatch")`.
 
-Owns: `TableStreamReader`, and the task that turns changes into the rows of a stream. Must not know: how ranges are chosen,
-how changes are found. Source: format/spark §8.
+Owns: `TableStreamReader`, and the task that turns changes into the rows of a stream. Must not know: how ranges are chosen, how
+changes are found. Source: format/spark §8.
 
 Invariants: The offsets of a stream are positions between snapshots, and a batch is replayed with the same rows. All that reading
 needs is planned on the driver and travels with each partition. A row that went is never shown as one that came.
@@ -119,7 +119,7 @@ class TableStreamReader(Carried, DataSourceStreamReader, _AvailableNow):  # type
             self._ranges().freeze()
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802 - Spark's name, from 4.2 on
-        """For the progress of the query."""
+        """The newest place, for the progress of the query."""
         newest = self._ranges().newest_id
         return {"snapshot": newest} if newest else None
 

@@ -96,7 +96,7 @@ class StreamSourceWriter(Carried, DataSourceStreamArrowWriter):
 
     @one_sentence()
     def write(self, iterator: Iterator[Any]) -> BatchMessage:
-        """Runs on an executor."""
+        """Write the rows of one task; runs on an executor."""
         assert self._task is not None
         return BatchMessage(self._task.write(iterator), _query_of_task(), None if partition_id() else self._base)
 

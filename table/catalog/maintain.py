@@ -1,8 +1,8 @@
 """The maintenance of many tables in one call: what is due for each, and what was done.
 
 Owns: the steps and their order, `Upkeep`. Must not know: how a table is compacted, expired or cleaned.
-Invariants: every step can be repeated, so a run that was cut off is finished by the next. A table that fails does not stop
-the others. Tags are made before snapshots expire, so that they protect theirs.
+Invariants: every step can be repeated, so a run that was cut off is finished by the next. A table that fails does not keep the
+others from their turn. Tags are made before snapshots expire, so that they protect theirs.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Step:
     skipped: bool = False
 
     def to_dict(self) -> dict[str, Any]:
-        """With stable keys, ready for JSON."""
+        """The step with stable keys, ready for JSON."""
         error = None if self.error is None else {"code": self.error.code, "message": self.error.message}
         return {"step": self.name, "due": self.due, "told": self.told, "skipped": self.skipped, "error": error}
 
@@ -59,7 +59,7 @@ class TableUpkeep(ShownAsText):
         return f"{self.table}: {'; '.join(told) or 'nothing to do'}"
 
     def to_dict(self) -> dict[str, Any]:
-        """With stable keys, ready for JSON."""
+        """The steps with stable keys, ready for JSON."""
         return {"table": self.table, "failed": self.failed, "steps": [step.to_dict() for step in self.steps]}
 
 

@@ -3,8 +3,8 @@
 Owns: `ChangedFiles`, how they are found for one snapshot and for two states, and when a snapshot surely changed no row.
 Must not know: how rows are read and compared. Source: format/manifests §4; format/deletion-vectors §1; format/data-files §7; H22.
 
-Invariants: A snapshot is judged by what its files say. Only a compaction whose rows add up is taken for one. Files that
-hold columns of the same rows are always taken together.
+Invariants: A snapshot is judged by what its files say. Only a compaction whose rows add up is taken for one. Files that hold
+columns of the same rows are always taken together.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def check_state_before(before: Snapshot | None, found: Snapshot) -> None:
 
 
 def files_between(timeline: Timeline, schema: TableSchema, before: Snapshot | None, after: Snapshot) -> ChangedFiles:
-    """The files of only one of two states, and those whose deleted rows are recorded elsewhere."""
+    """The files in which two states differ: those of only one of them, and those whose deleted rows are recorded elsewhere."""
     old = [] if before is None else live(timeline.entries(timeline.manifests(before)))
     new = live(timeline.entries(timeline.manifests(after)))
     old_index = [] if before is None else timeline.index_entries(before)
@@ -106,7 +106,7 @@ def _runs(
 
 
 def _changed_vectors(timeline: Timeline, before: Snapshot | None, found: Snapshot) -> tuple[_Places, _Places] | None:
-    """The deletion vectors that a snapshot took away and added; None if it changed none."""
+    """The deletion vectors that a snapshot took away and that it added; None if it changed none."""
     if found.index_manifest == (None if before is None else before.index_manifest):
         return None
     if before is None and found.id > 1 and found.commit_kind == "APPEND":
@@ -125,7 +125,7 @@ def _are_new_rows(
     found: Snapshot,
     added: Collection[ManifestEntry],
 ) -> bool:
-    """Whether the added files hold rows of their own, and not new columns of rows that were there."""
+    """Do the added files hold rows of their own, and not new columns of rows that were there?"""
     if not schema.options.get(opt.DATA_EVOLUTION):
         return True
     if before is not None and before.next_row_id is not None:
@@ -139,7 +139,7 @@ def _are_new_rows(
 def _keeps_rows(
     added: Iterable[ManifestEntry], removed: Iterable[ManifestEntry], vectors: tuple[_Places, _Places] | None
 ) -> bool:
-    """Whether a compaction kept the number of rows of every partition. Then it only moved them."""
+    """Did a compaction keep the number of rows of every partition? Then it only moved them."""
     balance: Counter[bytes] = Counter()
     for entry in added:
         balance[entry.partition] += entry.file.row_count

@@ -96,7 +96,7 @@ class KeyChanges:
         return Told()
 
     def _tells_too_little(self, found: Snapshot) -> bool:
-        """Whether a compaction may have made rows part of the told state without a changelog.
+        """May a compaction have made rows part of the told state without a changelog?
 
         Apache Paimon compacts what an overwrite wrote without one. Other compactions lack it because nothing changed.
         """

@@ -65,13 +65,13 @@ class ChangePlanner:
                 yield ChangeStep(found.id, found.time_ms, came, gone)
 
     def steps_of(self, window: Window) -> list[Callable[[], Iterator[ChangeStep]]]:
-        """For each snapshot of a window, a function that plans its steps."""
+        """For each snapshot of a window, a function that plans its steps; errors as for `steps`."""
         if window.whole:
             return [partial(self.whole, found) for found in window.snapshots]
         return [partial(self.steps, before, found, window.by_snapshot) for before, found in window.pairs()]
 
     def whole(self, found: Snapshot) -> Iterator[ChangeStep]:
-        """All rows of a state, as rows that came.
+        """All rows of a state, as rows that came: those that it and the snapshots before it have told of.
 
         Rows of a table with a primary key whose changelog is not written yet are left out, because a later snapshot tells them.
         """
@@ -145,7 +145,7 @@ class ChangePlanner:
 
     @property
     def on_keys(self) -> Predicate | None:
-        """The part of the predicate that all versions of a row fulfil."""
+        """The part of the predicate that all versions of a row fulfil, or none."""
         if self._where is None or self._rules is None:
             return None
         return split_predicate(self._where, self._rules.key_names)[0]

@@ -114,7 +114,7 @@ def plan_changes(
     mode: Mode = "auto",
     memory: int | None = None,
 ) -> tuple[list[ChangeStep], ChangeReader]:
-    """All steps of a read of changes, and what reads them; arguments as for `read_changes` and `ChangeReader`."""
+    """All steps of a read of changes, and what reads them; arguments and errors as for `read_changes` and `ChangeReader`."""
     planner = planner_of(timeline, window, schema, where, overwrites, mode)
     planned = timeline.parallel(lambda steps: list(steps()), planner.steps_of(window))
     steps = [part for found in planned for step in found for part in step.parts()]

@@ -2,8 +2,9 @@
 
 Owns: `BucketVectors`. Must not know: which rows are marked, which files are rewritten, commits.
 Source: format/lookup-compaction §3; format/deletion-vectors §1, §2; H12.
-Invariants: One index file holds all vectors of the bucket. When it is replaced, a DELETE names the file that was read, so that a
-concurrent change of it is a conflict. A vector that does not change is copied byte for byte.
+
+Invariants: One index file holds all vectors of the bucket. The file that was read is named by a DELETE when it is replaced, so
+that a concurrent change of it is a conflict. A vector that does not change is copied byte for byte.
 """
 
 from __future__ import annotations

@@ -2,8 +2,9 @@
 
 Owns: `plan_clustering`, `SortingRewriter`, `Clustering`, and how many files a filter opens. Must not know: orders (`curves`),
 commits (`run`). Source: format/data-files §6; decision 60.
-Invariants: Only the files of the plan are replaced, so that rows that are added meanwhile stay. Files that were sorted once are
-left alone, unless all files are asked for. The rows and their row ids stay the same.
+
+Invariants: Rows that are added meanwhile stay, because only the files of the plan are replaced. Files that were sorted once are
+left alone, unless all files are asked for. The rows stay the same, and so do their row ids.
 """
 
 from __future__ import annotations

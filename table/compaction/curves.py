@@ -1,8 +1,8 @@
 """Orders in which rows that are close in several columns are close in the file: columns in turn, Z-order, Hilbert's curve.
 
 Owns: `row_order`. Must not know: files, what is sorted. Source: decision 60.
-Invariants: Rows that are equal in all columns are adjacent in every order. Only the ranks of the values count, so that every type
-that can be sorted will do, and a column with a few huge values is spread like any other. Nulls come last.
+Invariants: rows that are equal in all columns are adjacent in every order. The order depends on the ranks of the values alone, so
+that every type that can be sorted will do, and a column with a few huge values is spread like any other. Nulls come last.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Compact the buckets that a write has touched, after its commit, unless option `write-only` is set.
 
-Owns: `compact_written`, `compact_buckets`, `show_restored`. Must not know: how rows were written.
-Source: format/primary-keys §7; decision 41.
+Owns: `compact_written`, `compact_buckets`, `show_restored`. Must not know: how rows were written. Source: format/primary-keys §7;
+decision 41.
+
 Invariants: The write is committed before this begins, and nothing that happens here can fail it. The compaction is a snapshot of
 its own. Buckets that nobody wrote to are left alone. If nothing is due, nothing is read that the commit has not read. Of many
 writers that commit at the same time, one compacts what can wait.

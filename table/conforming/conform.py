@@ -99,7 +99,7 @@ def fitted(array: pa.Array, field: Field, target: pa.DataType) -> pa.Array:
 
 @lru_cache(maxsize=4096)
 def _needs_no_look(data_type: DataType) -> bool:
-    """Whether all arrays of the type's Arrow form are values of it."""
+    """Are all arrays of the type's Arrow form values of it?"""
     match data_type:
         case AtomicType(root=root, length=length):
             return root != "VARIANT" and (not length or length == MAX_LENGTH)

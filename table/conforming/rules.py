@@ -222,7 +222,7 @@ _COUNT = AtomicType("INT", False)
 
 
 def is_map(source: Any) -> bool:
-    """Whether it is a map, or a list of its entries, as tools without maps have it."""
+    """Is it a map, or a list of its entries, as tools without maps have it?"""
     if _kinds.is_map(source):
         return True
     return (

@@ -41,7 +41,7 @@ class Export(ShownAsText):
         return f"snapshot {self.snapshot_id} in {self.folder}: {len(self.files)} files, {self.row_count} rows"
 
     def to_dict(self) -> dict[str, Any]:
-        """With stable keys, ready for JSON."""
+        """The export with stable keys, ready for JSON."""
         return {
             "folder": self.folder,
             "snapshot_id": self.snapshot_id,

@@ -1,9 +1,9 @@
 """The newest snapshot, as a reader that asks again and again looks for it.
 
 Owns: `Newest`. Must not know: what is read. Source: format/snapshot §1; H7, H21.
-Invariants: while nothing comes, one request tells so: the next id is free. Now and then the snapshot itself is read again,
-which shows that the history went back or the table was dropped, and the hint LATEST, which tells of snapshots beyond a gap.
-If anything changed, or nothing came for long, the look is in full, as a hint may be missing.
+Invariants: while nothing comes, one request tells so: the next id is free. Now and then the snapshot itself is read again, which
+shows that the history went back or the table was dropped, and the hint LATEST, which tells of snapshots beyond a gap. Whatever
+is not as it was is looked at in full. That nothing came for long is, too, as a hint may be missing.
 """
 
 from __future__ import annotations

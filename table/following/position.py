@@ -23,7 +23,7 @@ class Position:
 
     Attributes:
         snapshot_id: everything up to and with this snapshot has been read; 0 for the beginning.
-        identity: the identity of that snapshot; empty if it has expired, or there is none.
+        identity: the identity of that snapshot; empty if it is not known, because the snapshot has expired, or there is none.
         whole: the state of this snapshot is still to be read, as rows that came.
 
     >>> str(Position(7, "u-1")), Position.parse("7@u-1+state")

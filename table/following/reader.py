@@ -81,7 +81,7 @@ class ChangeBatch:
         return self._open().__arrow_c_stream__(requested_schema)
 
     def acknowledge(self) -> None:
-        """Move the consumer past the batch, which has been worked on. Asking for the next batch does so, too."""
+        """Say that the batch has been worked on: the consumer is moved past it. Asking for the next batch says so, too."""
         self._acknowledge(self.position)
 
     def __repr__(self) -> str:

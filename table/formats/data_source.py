@@ -1,8 +1,8 @@
 """The bytes of one data file, for a reader of its format.
 
 Owns: opening a file with few requests, and the errors for a missing, damaged or unreachable file.
-Must not know: formats, columns.
-Invariant: Any damage to a file becomes a `TableCorrupt` that names it. A store that does not answer is not damage.
+Must not know: formats, columns. Invariant: Any damage to a file becomes a `TableCorrupt` that names it. A store that does not
+answer is not damage.
 """
 
 from __future__ import annotations

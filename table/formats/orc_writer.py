@@ -1,9 +1,10 @@
 """Write ORC data files: types, field ids, codecs.
 
 Owns: `OrcOutput`, which writes one file, and the check for columns that ORC cannot hold. Must not know: stores, when a file is
-complete. Source: format/data-files §2, §3.
-Invariant: A point in time is stored in UTC, whatever the zone of this machine. A column that a reader in another zone would read
-as other points in time is refused.
+complete.
+Source: format/data-files §2, §3. Invariant: A point in time is stored in UTC, whatever the zone of this machine. A column that a
+reader in another zone would read as other points in time is refused.
+
 Columns and fields of ROWs have field ids. Arrow's writer cannot store those of elements, keys and values.
 """
 

@@ -36,16 +36,11 @@ class OpenDataFile(Protocol):
     def batches(
         self, predicate: Predicate | None = None, wanted: BitMap | None = None, *, threads: bool = False
     ) -> Iterator[tuple[int, FileRows]]:
-        """The batches in the file's order, each as (position of its first row, rows). The file must have a wanted column.
+        """The batches in the file's order, each as (position of its first row in the file, rows).
 
         Args:
             predicate: bound. Rows may be skipped if none of their row group or stripe can match.
             wanted: the positions of the wanted rows. Others may be skipped. None = all rows.
-            threads: decode columns in parallel.
-
-        Raises:
-            TableCorrupt: the file is damaged, or its number of rows is not the manifest's.
-            Unsupported: a timestamp does not fit into Arrow's nanoseconds.
         """
 
     def parts(self, predicate: Predicate | None = None, wanted: BitMap | None = None) -> list[Part]:

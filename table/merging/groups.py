@@ -56,8 +56,8 @@ class Groups:
         return _RETRACT[self.kinds]
 
     def rounds(self) -> Iterator[tuple[Array, Array, Array]]:
-        """The rows of the keys that are merged, oldest first, in as many rounds as a key has versions. A round has the keys with
-        one more row, the places of these rows in `order`, and their positions in the columns.
+        """The rows of the keys that are merged, oldest first: in each round, the keys that have one more row, the places of
+        these rows in `order`, and their positions in the columns. There are as many rounds as versions of one key.
         """
         keys, depth = np.flatnonzero(~self.is_alone), 0
         while len(keys):

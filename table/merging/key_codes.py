@@ -92,7 +92,7 @@ def _words_of_equal_length(data: Array, rows: int, length: int) -> list[Array]:
 
 
 def _packed(words: Sequence[Array]) -> Array:
-    """One number for each row, if the bytes in which rows differ fit into it, or byte strings."""
+    """Words as one number for each row, if the bytes in which rows differ fit into it, or as byte strings."""
     if not len(words[0]):
         return words[0]
     varying = [int(np.bitwise_or.reduce(word ^ word[0])) for word in words]

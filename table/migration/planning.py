@@ -90,7 +90,7 @@ def within(inner: str, outer: str) -> bool:
 
 
 def name_in_table(source: Store, file: SourceFile, file_format: str, files: Files) -> str:
-    """Always the same for a file, so that a run that is repeated finds what it has copied."""
+    """The file's name in the table: always the same, so that a run that is repeated finds what it has copied."""
     name = file.key.rpartition("/")[2]
     if files != "reference":
         return f"data-{uuid.uuid5(uuid.NAMESPACE_URL, f'{location_of(source)}/{file.key}')}-0.{file_format}"

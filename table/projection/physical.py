@@ -111,7 +111,7 @@ def _timestamp(array: Any, target: Any) -> Any:
 
 
 def in_unit(array: Any, target: Any) -> Any:
-    """Timestamps in another unit; `OutOfRange` if they do not fit."""
+    """Timestamps in a finer unit. Raises OutOfRange."""
     try:
         return array.cast(target)
     except pa.ArrowInvalid as error:
@@ -182,7 +182,7 @@ def list_of(array: Any, target: Any, convert: Callable[[Any], Any]) -> Any:
 
 
 def vector_of(array: Any, target: Any, convert: Callable[[Any], Any]) -> Any:
-    """Files store it as a plain list."""
+    """A list array of fixed length with its elements converted. Files store it as a plain list."""
     elements = list_of(array, pa.list_(target.value_field), convert)
     try:
         return elements.cast(target)
@@ -191,7 +191,7 @@ def vector_of(array: Any, target: Any, convert: Callable[[Any], Any]) -> Any:
 
 
 def map_of(array: Any, target: Any, convert_keys: Callable[[Any], Any], convert_values: Callable[[Any], Any]) -> Any:
-    """File formats without maps store lists of pairs."""
+    """A map array with its keys and values converted. File formats without maps store lists of pairs."""
     if not _kinds.is_map(array.type) and not _is_list_of_pairs(array.type):
         raise Misfit(f"it holds {array.type}")
     start, stop, offsets = _window(array)
@@ -206,7 +206,7 @@ def _is_list_of_pairs(kind: Any) -> bool:
 
 
 def _window(array: Any) -> tuple[int, int, Any]:
-    """The children that a list or map array uses (start, end), and its offsets relative to the start."""
+    """The range of children that a list or map array uses (start, end), and its offsets relative to the start."""
     offsets = array.offsets
     start, stop = offsets[0].as_py(), offsets[len(array)].as_py()
     return start, stop, pc.subtract(offsets, pa.scalar(start, pa.int32()))

@@ -1,11 +1,11 @@
 """Plan how files with one schema are read as another schema. One plan serves all files with the same schema.
 
-Owns: matching fields by id, also nested ones; finding the leaves of a file that are needed. Must not know: stores, footers,
-splits. Source: format/data-files §5.
+Owns: matching fields by id, also nested ones; finding the leaves of a file that are needed.
+Must not know: stores, footers, splits. Source: format/data-files §5.
 
-Invariants: Ids decide which column of a file is which, because the name of a dropped column may be used again. Names only
-locate a column inside the file. A field that the file's schema lacks is null. A result has exactly the Arrow type of the
-schema that is read. Only `type_changes` decides which type changes can be read; all others are `Unsupported`.
+Invariants: Ids decide which column of a file is which, because the name of a dropped column may be used again for another one.
+Names only locate a column inside the file. A field that the file's schema lacks is null. A result has exactly the Arrow type of
+the schema that is read. Only `type_changes` decides which type changes can be read; all others are `Unsupported`.
 """
 
 from __future__ import annotations
@@ -113,12 +113,12 @@ class ProjectionPlan:
 
     @property
     def needs_nanos(self) -> bool:
-        """Whether a column has more than six digits of the second, so that INT96 must be read as nanoseconds."""
+        """Does a column have more than six digits of the second, so that INT96 must be read as nanoseconds?"""
         leaves = (leaf for column in self.columns for leaf in leaves_of(column.node))
         return any(leaf.root in TIMESTAMP_ROOTS and leaf.precision > _MICRO_DIGITS for leaf in leaves)
 
     def keeps(self, schema: pa.Schema) -> bool:
-        """Whether all columns of the result are those of a batch with this schema as they are, or nulls."""
+        """Are all columns of the result those of a batch with this schema as they are, or nulls?"""
         return all(
             isinstance(c.node, Absent)
             or (
@@ -276,7 +276,7 @@ def _part(array: Any, name: str | None, node: Node) -> Any:
 
 
 def _needed(node: Node, arrow_type: Any, first: int) -> Iterator[int]:
-    """The indices of the needed leaves of a column of the file, whose first leaf is `first`."""
+    """The indices of the needed leaves of a column of the file. `first` is the index of the column's first leaf."""
     kinds = pa.types
     if isinstance(node, Row) and kinds.is_struct(arrow_type):
         wanted = {name: part for name, part in node.parts if name is not None}

@@ -152,7 +152,7 @@ class SplitReader:
         self._indexes = {b: IndexPruner.of(residual, schema, schemas.__getitem__) for b, schemas in by_branch.items()}
 
     def batches(self, store: Store, splits: Iterable[Split], limit: int | None = None) -> Iterator[pa.RecordBatch]:
-        """In the splits' order (see `read_batches`)."""
+        """The rows of the splits, in the splits' order (see `read_batches`)."""
         limit = None if limit is None else arguments.number_of_rows(limit, "limit", 0)
         runs = [(split, run) for split in splits for run in split.runs]
         if limit is not None and self.residual is None:
@@ -219,7 +219,7 @@ class SplitReader:
                 yield self._columns(self.output, part, constants)
 
     def _wanted(self, store: Store, split: Split, run: tuple[int, ...]) -> BitMap | None:
-        """The rows that a file's index does not rule out; None for all, and for a run of several files."""
+        """The rows that a file's index does not rule out; None for all. Only a run of a single file is checked by its index."""
         pruner = self._indexes[split.branch]
         if pruner is None or len(run) > 1:
             return None
@@ -286,7 +286,7 @@ def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
 def _limited(
     batches: Generator[pa.RecordBatch, None, None], limit: int | None
 ) -> Generator[pa.RecordBatch, None, None]:
-    """The first rows. Reading ahead stops as soon as there are enough."""
+    """The first `limit` rows. Reading ahead stops as soon as there are enough."""
     left = limit
     with closing(batches):
         while left != 0:

@@ -110,7 +110,7 @@ class KeyRowReader:
     def windows(
         self, store: Store, split: Split, section: Sequence[int], alone: bool = False, memory: int = DEFAULT_MEMORY
     ) -> Iterator[Window]:
-        """All rows of one range of keys after another. Arguments and errors as for `batches`."""
+        """The rows of a section, all of one range of keys after another. Arguments and errors as for `batches`."""
         files, budget = [split.files[i] for i in section], memory // _FOR_OTHER_COPIES
         found = sorted_runs(files, self._rules)
         piece_bytes = budget // (2 * len(found))

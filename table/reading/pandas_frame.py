@@ -69,7 +69,7 @@ def _nullable(t: pa.DataType) -> Any:
 
 
 def _would_change(array: Any) -> bool:
-    """Whether pandas' usual type would make fractions of whole numbers, or nulls of NaN, at any depth."""
+    """Would pandas' usual type make fractions of whole numbers, or nulls of NaN, at any depth?"""
     t = array.type
     if pa.types.is_integer(t):
         return bool(array.null_count)

@@ -88,9 +88,9 @@ def in_order(tasks: Iterable[Callable[[], Iterator[T]]], threads: int, depth: in
     """The items of the tasks, one task after another, while the next tasks already run.
 
     Args:
-        tasks: taken lazily, `threads` ahead of the reader.
-        threads: with 1, everything runs in the reader's own thread.
-        depth: how many items a task may be ahead of the reader.
+        tasks: each returns an iterator. They are taken lazily, `threads` ahead of the reader.
+        threads: the number of tasks that run at once; with 1, everything runs in the reader's own thread.
+        depth: the number of items that a task may be ahead of the reader.
 
     >>> list(in_order([lambda i=i: iter([i, i]) for i in range(3)], threads=2))
     [0, 0, 1, 1, 2, 2]

@@ -141,7 +141,7 @@ class RunReader:
         return opened.batches(predicate, wanted, threads=file.file_size > SMALL_FILE_BYTES)
 
     def _is_counted(self, field: Field, file: DataFile) -> bool:
-        """Whether this is a system column that the file lacks, so that its values are computed."""
+        """Is this a system column that the file lacks, so that its values are computed?"""
         return field in (ROW_ID, ROW_SEQUENCE) and field.name not in (file.write_cols or ())
 
     def _of_blobs(

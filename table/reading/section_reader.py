@@ -88,7 +88,7 @@ class SectionReader:
         self._on_keys = None if residual is None else split_predicate(residual, rules.key_names)[0]
 
     def check(self, files: Sequence[DataFile]) -> None:
-        """As `RunReader.check`."""
+        """Refuse files that cannot be read, before any is opened; errors as for `RunReader.check`."""
         for file in files:
             self._reader(*_ORDER).check([file])
 
@@ -123,7 +123,7 @@ class SectionReader:
             window.release()
 
     def _is_ordered_by_file(self, files: Sequence[DataFile], runs: Sequence[Sequence[int]]) -> bool:
-        """Whether the newest row of a key is that of the last file which has the key."""
+        """Is the newest row of a key that of the last file which has the key?"""
         rules = self._rules
         if rules.engine != "deduplicate" or rules.sequence_fields:
             return False
@@ -186,7 +186,7 @@ class SectionReader:
 
 
 def _may_delete(file: DataFile) -> bool:
-    """Whether the file may have rows that delete. Old files do not say."""
+    """May the file have rows that delete? Old files do not say."""
     return file.delete_row_count != 0
 
 
@@ -200,7 +200,7 @@ def _live(window: Window, files: Sequence[DataFile], is_newest: Any) -> Any:
 
 
 def _by_piece(window: Window, rows: Any) -> Iterator[tuple[Piece, Any]]:
-    """With each piece its part of an array that has a value for each row: a view."""
+    """The pieces of a window, each with its part of an array that has a value for each row: a view."""
     start = 0
     for piece in window.pieces:
         end = start + len(piece.rows)

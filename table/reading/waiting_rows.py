@@ -28,7 +28,7 @@ class WaitingRows:
         return sum(array.nbytes for array in self._head.values())
 
     def column(self, name: str) -> Any:
-        """A column of the result. If it waits, all that wait are read, and stay in memory with these rows."""
+        """A column of the result. All that wait are read, and stay in memory with these rows."""
         if name in self._head:
             return self._head[name]
         if self._loaded is None:

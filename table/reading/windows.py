@@ -2,8 +2,8 @@
 
 Owns: `Piece`, `Window`, `windows`. Must not know: how rows are merged, stores. Source: format/primary-keys §1, §2.
 
-Invariants: All rows of a key are in one window, and the keys of a window are above those of the windows before. A window's
-pieces are oldest file first. Memory holds about the given bytes, but at least a batch of each run. Nothing is read twice.
+Invariants: All rows of a key are in one window, and the keys of a window are above those of the windows before. A window's pieces
+are oldest file first. Memory holds about the bytes that are given, but at least a batch of each run. Nothing is read twice.
 """
 
 from __future__ import annotations
@@ -50,11 +50,8 @@ class Window:
         return sum(len(piece.rows) for piece in self.pieces)
 
     def release(self) -> None:
-        """Forget the rows, before the next window is read.
-
-        The machine gets their memory back only if there is another window: what follows the last one would have to ask for it
-        again.
-        """
+        """Forget the rows, before the next window is read. The machine gets their memory back only if there is another one,
+        because whatever comes next would have to ask for it again, page by page."""
         self.pieces.clear()
         self._columns.clear()
         if not self._is_last:

@@ -25,7 +25,7 @@ from .steps import RepairPlan, Step
 from .survey import digest
 
 ASIDE = "lakelatch/repaired/"
-"""Where the files that a repair deletes are copied, under their own keys. Orphan cleaning does not look there."""
+"""Where the files are copied that a repair deletes, under their own keys. Orphan cleaning does not look there."""
 
 
 def apply_repair(store: Store, branch: str, plan: RepairPlan, *, accept_loss: bool = False) -> tuple[Step, ...]:

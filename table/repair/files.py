@@ -1,8 +1,8 @@
 """Plans what a repair does about data files that are gone, and about manifests that contradict themselves.
 
 Owns: `plan_files`. Must not know: the history.
-Source: format/manifests §3; decision 63. Invariants: rows that are gone are named with their partition and their number.
-Files that come back are files that no commit deleted.
+Source: format/manifests §3; decision 63. Invariants: rows that are gone are named with their partition and their number. Files
+that come back are files that no commit deleted.
 """
 
 from __future__ import annotations

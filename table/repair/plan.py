@@ -3,8 +3,8 @@
 Owns: `plan_repair`, which step mends which damage, and the order of the steps. Must not know: how a step is carried out.
 Source: format/snapshot §1, §3; H6, H7, H11, H25; decision 63.
 Invariants: planning changes nothing, and works for a table that cannot be opened. Rows that are gone are named with their
-partition and their number; nothing is made up in their place. Where the rule of the history does not decide between runs of
-snapshots, nothing is done.
+partition and their number; nothing is made up in their place. The rule of the history decides between runs of snapshots, and
+where it does not decide, nothing is done.
 """
 
 from __future__ import annotations

@@ -103,7 +103,7 @@ class RepairPlan(ShownAsText):
         return tuple(step for step in self.steps if accept_loss or not step.loses)
 
     def to_dict(self) -> dict[str, Any]:
-        """With stable keys, ready for JSON."""
+        """The plan with stable keys, ready for JSON."""
         return {
             "steps": [step.to_dict() for step in self.steps],
             "findings": [remedy.to_dict() for remedy in self.remedies],

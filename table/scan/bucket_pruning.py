@@ -2,9 +2,11 @@
 
 Owns: finding the values of the bucket key that a predicate allows. Must not know: statistics, splits.
 Source: format/statistics §3 (bucket key: `=`, `IN`, up to 1000 combinations); format/binary-row §4.
+
+A table with postponed buckets (`bucket` = -2) has real ones too.
+
 Invariants: A bucket with a matching row is never skipped. The number of buckets is the file's own `_TOTAL_BUCKETS`, because a
-table can be rescaled partition by partition, and one with postponed buckets (`bucket` = -2) has real ones too. A file whose key
-columns had another type when it was written is kept.
+table can be rescaled partition by partition. A file whose key columns had another type when it was written is kept.
 """
 
 from __future__ import annotations

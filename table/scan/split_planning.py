@@ -89,7 +89,7 @@ class SplitPlanner:
         return self._split(self._empty(partition, bucket, total), files, ())
 
     def whole_buckets(self, entries: Iterable[ManifestEntry]) -> tuple[Split, ...]:
-        """One split with all files of each (partition, bucket), to be rewritten."""
+        """One split with all files of each (partition, bucket), to be rewritten; errors as for `splits`."""
         return tuple(self._split(empty, files, ()) for empty, files in self._by_bucket(entries))
 
     def _by_bucket(self, entries: Iterable[ManifestEntry]) -> Iterator[tuple[Split, list[DataFile]]]:

@@ -32,7 +32,7 @@ from .definition import View, Wanted
 from .texts import partition_text
 
 CHUNK = 1 << 16
-"""The most entries that become rows at once."""
+"""The entries that become rows at once."""
 FIRST_CHUNK = 1 << 10
 HELD = 200_000
 """About how many entries of manifests without deletions are held at once."""
@@ -134,7 +134,7 @@ def _chosen(manifests: Sequence[ManifestFile], view: View, wanted: Wanted) -> li
 
 
 def _any(wanted: Wanted, column: str, low: int | None, high: int | None) -> bool:
-    """Whether a wanted row can have any number of a range. Long ranges are not tried."""
+    """Can a wanted row have any number of a range? Long ranges are not tried."""
     if low is None or high is None or high - low > 1000:
         return True
     return any(wanted.kept(**{column: range(low, high + 1)}))

@@ -1,9 +1,9 @@
 """Check the contents of data files, their indexes and deletion vectors against their manifests.
 
 Owns: comparing row counts, null counts and bounds with footers. Must not know: rows (see `rows`), how files were found.
-Source: format/statistics §1; format/manifests §6; format/deletion-vectors §1; format/data-files §1. Invariants: Statistics
-may be wider than the data, never narrower. Where a footer has no value, nothing is compared. One damaged file does not end
-the check.
+Source: format/statistics §1; format/manifests §6; format/deletion-vectors §1; format/data-files §1. Invariants: Statistics may
+be wider than the data, never narrower. Where a footer has no value, nothing is compared. One damaged file does not end the
+check.
 """
 
 from __future__ import annotations
@@ -185,7 +185,7 @@ class DataCheck:
 
 
 def _chunks(footer: Any, column: int) -> list[Any]:
-    """The statistics of a column for each row group that has rows; None for one without statistics."""
+    """The statistics of a column for each row group that has rows; None if a row group has no statistics."""
     groups = (footer.row_group(i) for i in range(footer.num_row_groups))
     return [group.column(column).statistics for group in groups if group.num_rows]
 
@@ -199,7 +199,7 @@ def _indexed_type(schema: TableSchema, name: str) -> AtomicType | None:
 
 
 def _zeros(said: ColumnStats, low: Any, high: Any) -> bool:
-    """Zeros are equal, because footers have 0.0 for both."""
+    """Compare zeros as equal, because footers have 0.0 for both zeros."""
     return isinstance(low, float) and (
         (low == 0 == said.min and not high > (said.max or 0)) or (high == 0 == said.max and not low < (said.min or 0))
     )

@@ -93,7 +93,7 @@ class FileCheck:
         return present
 
     def _sizes_outside(self, keys: Sequence[str]) -> dict[str, int]:
-        """Files in external paths are looked at one by one."""
+        """The sizes of files in external paths, which are looked at one by one."""
 
         def size(key: str) -> int | None:
             store, inside = located(self._timeline.store, key)

@@ -48,12 +48,12 @@ class Finding(ShownAsText):
         return f"{self.severity}: {self.file}{field}: {self.message}"
 
     def to_dict(self) -> dict[str, Any]:
-        """Ready for JSON."""
+        """The finding as a JSON-ready dict."""
         return asdict(self)
 
 
 class Findings:
-    """In the order of their discovery, without duplicates."""
+    """Findings in the order of their discovery, without duplicates."""
 
     def __init__(self) -> None:
         self._found: dict[Finding, None] = {}

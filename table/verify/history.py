@@ -31,7 +31,7 @@ class Roots:
 
 
 def read_roots(timeline: Timeline, findings: Findings) -> Roots:
-    """A file that cannot be read becomes a finding."""
+    """Read schemas, snapshots and tags. A file that cannot be read becomes a finding."""
     schemas = _read_schemas(timeline, findings)
     ids = timeline.checked_snapshot_ids()
     snapshots = read_snapshots(timeline, ids, findings)
@@ -96,7 +96,7 @@ def _read_tags(timeline: Timeline, findings: Findings) -> dict[str, Snapshot]:
 
 
 def _check_changelogs(timeline: Timeline, findings: Findings) -> None:
-    """Changelogs have the words of the snapshots that they were."""
+    """Snapshots that outlive themselves as changelogs have their words."""
     keys = [timeline.paths.changelog(number) for number in timeline.changelog_ids()]
 
     def read(key: str) -> Snapshot | None:

@@ -181,7 +181,7 @@ def _is_outside(said: ColumnStats, seen: ColumnStats) -> bool:
 
 
 def _is_tight(said: ColumnStats, seen: ColumnStats) -> bool:
-    """Texts of bounds may be cut off, and then the last character of the maximum is the next one."""
+    """Are the bounds those of the values? Texts may be cut off, and then the last character of the maximum is the next one."""
     if said.min is None or said.max is None:
         return True
     if seen.min is None or seen.max is None:
@@ -206,7 +206,7 @@ class _Sums:
             self._totals[field.name] = self._totals.get(field.name, 0) + total
 
     def of(self, name: str) -> int | Decimal | None:
-        """For texts, the number of their bytes; None if it is not computed."""
+        """The sum of a column, or the number of bytes of its texts; None if it is not computed."""
         return self._totals.get(name)
 
 

@@ -72,7 +72,7 @@ class StateCheck:
         return state
 
     def changelog_of(self, key: str, snapshot: Snapshot) -> list[tuple[ManifestEntry, str]]:
-        """Returns its files with the manifests that name them."""
+        """Read and check a snapshot's changelog and its count of rows. Returns its files with the manifests that name them."""
         if snapshot.changelog_manifest_list is None:
             return []
         size = snapshot.changelog_manifest_list_size
@@ -182,7 +182,7 @@ class StateCheck:
             self._findings.error(_key(name), "_FILE_NAME", f"deletes {identity[3]}, which was never added")
 
     def _apply_delta(self, key: str, snapshot: Snapshot, state: State, delta: Sequence[ManifestFile] | None) -> None:
-        """All DELETEs are read before any ADD is checked, because their order has no meaning."""
+        """Apply the delta to the state. All DELETEs are read before any ADD is checked, because their order has no meaning."""
         if delta is None:
             state.whole = False
             return
@@ -290,5 +290,5 @@ class StateCheck:
 
 
 def _key(name: str) -> str:
-    """For findings: a name that would leave the folder is returned unchanged."""
+    """The key of a file in `manifest/`, for findings. A name that would leave the folder is returned unchanged."""
     return name if "/" in name else f"manifest/{name}"

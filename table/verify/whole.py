@@ -61,9 +61,9 @@ def verify_store(
 
 
 def _overtaken(roots: Roots, earliest: object, ids: Sequence[object]) -> bool:
-    """Whether an expiry has begun to delete snapshots that were looked at.
+    """Has an expiry begun to delete snapshots that were looked at? What they lack is no damage: what is left is looked at anew.
 
-    What they lack is no damage: the rest is looked at anew. Their files go before they do, and EARLIEST is raised before all.
+    Their files go before they do, and EARLIEST is raised before anything goes.
     """
     looked_at = roots.snapshot_ids
     return bool(set(looked_at) - set(ids)) or (
@@ -139,9 +139,8 @@ def _check_states(
 
 
 def _keeps_changelog(timeline: Timeline, roots: Roots, key: str, snapshot: Snapshot, findings: Findings) -> bool:
-    """Whether a root's changelog must be there. That of a tag goes with the snapshot (decision 54).
-
-    That with which a branch began may be gone, as it comes from a tag, or Apache Paimon has expired its snapshot since.
+    """Must a root's changelog be there? That of a tag goes with the snapshot (decision 54). The snapshot that a branch began with
+    may come from a tag, or from a snapshot that Apache Paimon has expired since: its changelog may be gone as a whole.
     """
     if key.startswith(timeline.paths.tag_dir):
         return False

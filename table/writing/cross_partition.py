@@ -182,7 +182,7 @@ class CrossPartition:
         return sources, np.concatenate([earlier[leaves], at]), extra
 
     def _stayed(self, rows: _Rows) -> tuple[Array, Array, Array]:
-        """All rows of a key go to where it is, or to the partition of its first row; first-row drops those of others."""
+        """All rows of a key go to the partition where it is, or to that of its first row; first-row drops those of others."""
         count = np.arange(len(rows.order))
         starts = count[rows.first][np.cumsum(rows.first) - 1]
         before = self._partition_of(rows.before)

@@ -31,8 +31,7 @@ from .state import NOTHING_REMEMBERED, Attempt, RunState
 _LOG = logging.getLogger("lakelatch")
 JUST_READ_MS = 500
 """A winner that was asked for so lately counts as the newest snapshot for a commit that rides: its next look would come a round
-trip later, and whoever carries it meanwhile is found by the look after that.
-"""
+trip later, and whoever carries it meanwhile is found by the look after that."""
 
 
 class Collecting(RunState):
@@ -139,7 +138,7 @@ class Collecting(RunState):
             )  # fmt: skip
 
     def _won_on(self, winner: Snapshot) -> bool:
-        """Whether the winner was built on the beaten attempt's base, and so belongs to the same table."""
+        """Whether the winner of the last race was built on the beaten attempt's base, and so belongs to the same table."""
         return base_of(winner) == self._attempt().base.ref
 
     @property
@@ -147,7 +146,7 @@ class Collecting(RunState):
         return self.attempt.base if self.attempt is not None else self.warm
 
     def _newest_seen(self) -> Snapshot | None:
-        """Its base, the snapshot that it read, or the winner of the last race."""
+        """The newest snapshot that this commit has met: its base, the one that it read, or the winner of the last race."""
         known, met = self._known, self.group.met
         seen = [known.snapshot if known else None, self.request.read_snapshot, met.snapshot if met else None]
         return max((s for s in seen if s is not None), key=lambda s: s.id, default=None)
@@ -183,7 +182,7 @@ class Collecting(RunState):
         self.attempt = Attempt(nowhere, SnapshotRef(0, ""), Recalled(0, NOTHING_REMEMBERED), delta=rider.delta)
 
     def prepare_intent(self, effect: do.PrepareIntent) -> Event:
-        """The manifests are durable by now. Gives up if a newer schema was seen."""
+        """Build the intent, whose manifests are durable by now; or give up, if a newer schema was seen."""
         delta, overtaken = self._attempt().delta, self.newer_schema
         if overtaken is not None:
             return ev.ConflictFound(overtaken.check, overtaken.reason)
@@ -199,7 +198,7 @@ class Collecting(RunState):
         return self.group.verify_ride(effect, self.timeline, self._attempt().base)
 
     def compact_manifests(self, effect: do.CompactManifests) -> Event:
-        """Under contention an earlier merge is kept if it fits; no new one is started (H15)."""
+        """Merge manifests where due. Under contention an earlier merge is kept if it fits; no new one is started (H15)."""
         attempt = self._attempt()
         folded = self._settled().folded
         if folded is not None:

@@ -52,7 +52,7 @@ _LOG = logging.getLogger("lakelatch")
 
 class Publishing(RunState):
     def prepare_snapshot(self, effect: do.PrepareSnapshot) -> Event:
-        """Build the snapshot file, once for all sends. Gives up if a newer schema was seen beside the uploads."""
+        """Build the snapshot file, once for all sends; or give up, where a newer schema was seen beside the uploads."""
         overtaken = self.newer_schema
         if overtaken is not None:
             return ev.ConflictFound(overtaken.check, overtaken.reason)
@@ -125,7 +125,7 @@ class Publishing(RunState):
         return True
 
     def read_back(self, effect: do.ReadBack) -> Event:
-        """Does the name hold this commit's snapshot, another one, or nothing? (H2, H3)"""
+        """Read the name back: does it hold this commit's snapshot, another one, or nothing? (H2, H3)"""
         if effect.look > 1:
             self.around.sleep(backoff_s(effect.look))
         began_ms = self.around.now_ms
@@ -238,13 +238,13 @@ class Publishing(RunState):
             return
 
     def discard_superseded(self) -> None:
-        """Delete the files in whose place others have landed, best effort: no snapshot can name them any more."""
+        """Delete the files in whose place others were made and have landed, best effort: no snapshot can name them any more."""
         if left := self._left_over(landed=True):
             with suppress(LakelatchError):
                 self.store.delete_many(left)
 
     def _left_over(self, *, landed: bool) -> list[str]:
-        """The files of refused attempts, as far as the commit made them itself; each is told once."""
+        """The files of attempts that were refused, as far as the commit made them itself; each is told once."""
         rules, made = self.settler.key_rules, self.left.made
         settled = self.attempt.settled if self.attempt is not None else None
         files = (*settled.new_index_files, *settled.marks) if landed and settled is not None else ()
@@ -257,7 +257,7 @@ class Publishing(RunState):
         shelf.remove(self.timeline, effect.names)
 
     def next_base(self) -> Base:
-        """The base after the commit landed, so that the next commit need not read it."""
+        """The base that is known after the commit landed, so that the next commit need not read it."""
         if self.left.ahead is not None:
             return self.left.ahead
         attempt = self._attempt()

@@ -1,7 +1,7 @@
 """What one commit knows while it runs: its attempt, and what lasts from one attempt to the next.
 
-Owns: `Attempt` (a value: the base, and the files made on it) and `RunState`. Must not know: what a step does. Invariant: the
-snapshot's contents come from the same values that its files are made of.
+Owns: `Attempt` (a value: the base, and the files made on it) and `RunState`, which the steps of a commit share. Must not know:
+what a step does. Invariant: the snapshot's contents come from the same values that its files are made of.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Attempt:
 
     @property
     def needs(self) -> frozenset[str]:
-        """All metadata files that the snapshot references, this commit's and older ones."""
+        """The names of all metadata files that the snapshot references, this commit's and older ones."""
         if self.base_list is None or self.delta is None or self.settled is None:
             return frozenset()  # an earlier attempt landed, or another process with the same identity
         lists = {self.base_list.name, self.delta.list.name, self.settled.index_manifest or self.delta.list.name}
@@ -146,7 +146,7 @@ class RunState:
 
     @property
     def newest_seen_id(self) -> int:
-        """The newest snapshot that it has built on, or knew before; 0 for none."""
+        """The newest snapshot that this commit has built on, or knew before; 0 for none."""
         base = self.attempt.base if self.attempt is not None else self.warm
         return base.id if base is not None else 0
 
@@ -154,7 +154,7 @@ class RunState:
         return base.is_fresh(self.around.now_ms, self.schema.options.get(opt.SNAPSHOT_TIME_RETAINED))
 
     def _read_manifests(self) -> None:
-        """Reads them early. An error is met again, and told, when they are needed."""
+        """Read the base's manifests early. An error is met again, and told, when they are needed."""
         with suppress(LakelatchError):
             self._with_manifests()
 

@@ -21,12 +21,12 @@ from ..attempt import Delta, MetadataFile
 from .state import RunState
 
 Uploads: TypeAlias = tuple[Sequence[MetadataFile], Event]
-"""Files that may be written in parallel, and the event once all of them are durable."""
+"""Files that may be written in parallel, and the event to report once all of them are durable."""
 
 
 class Uploading(RunState):
     def uploads(self, effect: do.UploadData | do.WriteManifests | do.WriteBaseList | do.WriteDeltaList) -> Uploads:
-        """The driver writes them, in parallel with the files of other effects."""
+        """The files of an upload effect. The driver writes them, in parallel with the files of other effects."""
         match effect:
             case do.UploadData():
                 gone = set(self.settler.key_rules.superseded)
@@ -55,7 +55,7 @@ class Uploading(RunState):
         self.attempt = replace(attempt, delta=kept)
 
     def _missing_hint(self) -> list[MetadataFile]:
-        """Without EARLIEST, a fork above a gap cannot be distinguished from the history (H25)."""
+        """EARLIEST, if it is missing: without it, a fork above a gap cannot be distinguished from the history (H25)."""
         begin = self._attempt().base.unhinted
         return (
             []
@@ -64,7 +64,7 @@ class Uploading(RunState):
         )
 
     def write(self, file: MetadataFile) -> None:
-        """EARLIEST is never lowered: an expiry may have raised it meanwhile (H7)."""
+        """Make a file durable. EARLIEST is never lowered: an expiry may have raised it meanwhile (H7)."""
         if file.key != self.timeline.paths.hint("EARLIEST"):
             return self.store.put(file.key, file.data)
         for _ in range(3):
@@ -74,7 +74,7 @@ class Uploading(RunState):
         raise StoreUnavailable(f"the store does not say whether {file.key} was created")
 
     def _manifest_uploads(self) -> Uploads:
-        """Manifests that others are to carry; whoever leads writes the list."""
+        """Delta manifests that others are to carry; whoever leads writes the list."""
         attempt, entries = self._attempt(), self._settled().entries
         new: tuple[MetadataFile, ...] = ()
         if attempt.delta is None or attempt.delta.entries != entries:
@@ -83,7 +83,7 @@ class Uploading(RunState):
         return new, ev.ManifestsWritten(tuple(file.name for file in new))
 
     def _delta_uploads(self) -> Uploads:
-        """Kept from an earlier attempt unless the entries changed with the base."""
+        """Delta and changelog manifests and lists, kept from an earlier attempt unless the entries changed with the base."""
         attempt, settled = self._attempt(), self._settled()
         index, before, new = settled.new_index_files, attempt.delta, list[MetadataFile]()
         delta, changelog = before, before.changelog if before is not None else None
@@ -110,7 +110,7 @@ class Uploading(RunState):
         return [*new, *identities], ev.DeltaListWritten(delta.list.name, tuple(beside))
 
     def _carry_identities(self) -> list[MetadataFile]:
-        """What the next snapshot remembers; returns files for the identities that its property has no room for."""
+        """Compute what the next snapshot remembers; returns files for the identities that its property has no room for."""
         request, names, attempt = self.request, self.writer.names, self._attempt()
         riders = [(one.user, one.identifier) for one in self.group.carried if one.identifier is not None]
         known, own = self.knows.identities, name_of(request.commit_user)
