@@ -113,6 +113,23 @@ def test_the_column_of_kinds_is_stored_only_if_the_table_has_it() -> None:
     assert deleted["_VALUE_KIND"] == 3, "whatever the column says"
 
 
+@pytest.mark.parametrize("place", range(len(WHOLE) + 1))
+def test_the_column_of_kinds_may_stand_anywhere_in_the_data(place: int) -> None:
+    columns = [*WHOLE.items()]
+    columns.insert(place, ("op", "-D"))
+    assert conformer("op")(rows(dict(columns))).to_pylist() == [{"_VALUE_KIND": 3, **WHOLE}]
+    own = [("note", "-U"), *((name, value) for name, value in WHOLE.items() if name != "note")]
+    found = conformer(rowkind__field="note")(rows(dict(own[-place:] + own[:-place]))).to_pylist()
+    assert found == [{"_VALUE_KIND": 1, **WHOLE, "note": "-U"}]
+
+
+@pytest.mark.parametrize("kinds", [{"row_kind": "op"}, {"rowkind__field": "op"}])
+def test_data_without_the_column_of_kinds_are_refused(kinds: dict[str, str]) -> None:
+    fields = (*FIELDS, Field(8, "op", string()))
+    with pytest.raises(InvalidArgument, match="no column 'op', which names the kind of each row"):
+        conformer(fields=fields, **kinds)(rows(WHOLE))
+
+
 def test_rows_that_do_not_count_are_left_out() -> None:
     every = rows(*(WHOLE | {"k": key, "op": op} for key, op in enumerate(["+I", "-U", "+U", "-D"])))
     ignoring = conformer("op", ignore_delete="true")(every).to_pylist()

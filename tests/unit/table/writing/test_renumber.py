@@ -10,6 +10,7 @@ import pytest
 from changes import Raced
 
 import lakelatch as ll
+from lakelatch.coordinator.commit.message import entries_of
 from lakelatch.coordinator.commit.request import CommitRequest
 from lakelatch.core.errors import InvalidArgument, StoreUnavailable, TableCorrupt
 from lakelatch.core.metadata.data_file import SOURCE_APPEND, SOURCE_COMPACT
@@ -157,6 +158,37 @@ def _heard(calls: list[Any], method: Any) -> Any:
         return method(*args)
 
     return heard
+
+
+@pytest.mark.parametrize("by_clock", [True, False])
+@pytest.mark.parametrize("held_back", [True, False], ids=["travelling", "stored"])
+def test_new_numbers_are_as_small_as_can_be_or_those_of_a_job_that_begins_now(
+    one_moment: None, monkeypatch: pytest.MonkeyPatch, by_clock: bool, held_back: bool
+) -> None:
+    """In each bucket; the rows keep their distances, also if they are written a second time."""
+    if not held_back:
+        monkeypatch.setattr(sink, "TRAVELLING_BYTES", 0)
+    table = made()
+    writer = TableWriter(table.store, table.schema, "task", travelling=True)
+    writer.write(rows("first", *((p, k) for p in (1, 2) for k in range(6))))
+    writer.write(rows("second", *((p, k) for p in (1, 2) for k in range(2, 5))))
+    messages = writer.finish()
+    entries: Any = entries_of(messages)
+    uploads = [upload for message in messages for upload in message.uploads]
+    assert len({(e.partition, e.bucket) for e in entries}) == 4 and bool(uploads) == held_back
+
+    def distances(found: Any) -> list[tuple[Any, ...]]:
+        files = [(e.partition, e.bucket, e.file) for e in found]
+        return sorted((p, b, f.row_count, f.max_sequence_number - f.min_sequence_number) for p, b, f in files)
+
+    renumberer = Renumberer(table.store, table.schema, uploads)
+    for above in (7, 10**17):
+        first = Beginning.now().first_number(above) if by_clock else above + 1
+        again = renumberer(entries, above, by_clock)
+        assert {e.file.min_sequence_number for e in again.entries} == {first}
+        assert distances(again.entries) == distances(entries)
+        assert bool(again.uploads) == held_back
+        entries = again.entries
 
 
 # ------------------------------------------------------------------------------------------------ snapshot ordering
