@@ -17,6 +17,7 @@ from lakelatch.coordinator.commit.committer import Committer
 from lakelatch.core.errors import CommitConflict, InvalidArgument, LakelatchError, OutcomeUnknown, StoreUnavailable
 from lakelatch.table.rowlevel.append_table import AppendChange
 from lakelatch.table.table import Table
+from lakelatch.table.writing import sink
 from lakelatch.table.writing.transaction import Transaction
 
 _names = count()
@@ -248,3 +249,116 @@ def test_many_new_rows_get_files_of_their_own(monkeypatch: pytest.MonkeyPatch) -
     table.update(where="id >= 10", set={"v": "2"})
     assert sorted(entry.file.row_count for entry in table.entries()) == [39_990, 39_990, 40_000, 40_000]
     assert table.count() == 80_000
+
+
+# --------------------------------------------------------------------------------------------- what is there at the end
+
+KINDS: dict[str, dict[str, Any]] = {
+    "copies": {},
+    "vectors": {"options": {"deletion-vectors.enabled": "true"}},
+    "tracked": {"options": {"row-tracking.enabled": "true"}},
+    "tracked vectors": {"options": {"row-tracking.enabled": "true", "deletion-vectors.enabled": "true"}},
+    "evolution": {"options": {"row-tracking.enabled": "true", "data-evolution.enabled": "true"}},
+    "partitions": {"partition_by": ["v"]},
+    "buckets with vectors": {"options": {"bucket": "2", "bucket-key": "id", "deletion-vectors.enabled": "true"}},
+    "key": {"options": {"bucket": "2"}, "primary_key": ["id"]},
+}
+SMALL = pa.table({"id": range(10), "v": [1] * 10}, SCHEMA)
+
+
+def filled(kind: str) -> Table:
+    url = f"memory://files-of-changes/{next(_names)}"
+    options = KINDS[kind].get("options", {}) | {"commit.min-retry-wait": "1 ms"}
+    made = ll.create_table(url, SCHEMA, **(KINDS[kind] | {"options": options}))
+    made.append(SMALL)
+    made.append(pa.table({"id": range(10, 20), "v": [1] * 10}, SCHEMA))
+    return Table(Silent(url), made.schema)
+
+
+def every_change(table: Table) -> None:
+    """Rows are updated, inserted, and, where that can be done, deleted; all of a file and some of another."""
+    news = pa.table({"id": [3, 4, 50, 51], "v": [30, 40, 500, 510]}, SCHEMA)
+    merge = table.merge(news, on=["id"]).when_matched_update({"v": "s.v"}).when_not_matched_insert_all()
+    if "data-evolution.enabled" not in table.schema.option_texts:
+        merge = merge.when_not_matched_by_source_delete("t.id >= 10 OR t.id = 7")
+    merge.execute()
+
+
+def wanted(kind: str) -> dict[int, int]:
+    left = range(20) if kind == "evolution" else (n for n in range(10) if n != 7)
+    return dict.fromkeys(left, 1) | {3: 30, 4: 40, 50: 500, 51: 510}
+
+
+def checked(table: Table, expected: dict[int, int]) -> None:
+    """The newest snapshot has these rows, all of its files, and the store has no others but those of snapshots before."""
+    table.committer.settle()
+    found = ll.open_table(table.url)
+    assert {row["id"]: row["v"] for row in found.to_arrow().to_pylist()} == expected
+    assert [str(finding) for finding in found.verify("all", data=True)] == []
+    named = {e.file.file_name for snapshot in found.snapshots() for e in found.entries(snapshot)}
+    assert {info.key.rpartition("/")[2] for info in table.store.list("") if "/data-" in f"/{info.key}"} == named
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("apart", [False, True])
+def test_what_landed_is_whole_though_its_files_were_in_the_store_before(
+    kind: str, apart: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Files that are too large to travel with the commit, also those of new rows that are too many to be collected."""
+    monkeypatch.setattr(sink, "TRAVELLING_BYTES", 0)
+    if apart:
+        monkeypatch.setattr("lakelatch.table.rowlevel.file_change.HELD_BYTES", 0)
+    table = filled(kind)
+    every_change(table)
+    checked(table, wanted(kind))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("travels", [True, False])
+def test_what_landed_after_a_lost_attempt_is_whole_and_nothing_else_is_left(
+    kind: str, travels: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another job has deleted a row, or changed it, meanwhile: some files are used again, and others are of no use."""
+    if not travels:
+        monkeypatch.setattr(sink, "TRAVELLING_BYTES", 0)
+    table, lands = filled(kind), wanted(kind)
+    store = table.store
+    assert isinstance(store, Silent)
+
+    def others() -> None:
+        other = ll.open_table(table.url)
+        if kind == "evolution":
+            other.update("id = 1", set={"v": "2"})
+        else:
+            other.delete(where="id = 1")
+
+    put, done = MemoryStore.put_if_absent, list[str]()
+
+    def first(self: MemoryStore, key: str, data: bytes) -> PutOutcome:
+        if self is store and key.startswith("snapshot/snapshot-") and not done:
+            done.append(key)
+            others()
+        return put(self, key, data)
+
+    monkeypatch.setattr(MemoryStore, "put_if_absent", first)
+    every_change(table)
+    assert done
+    checked(table, (lands | {1: 2}) if kind == "evolution" else {n: v for n, v in lands.items() if n != 1})
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_small_new_files_are_not_in_the_store_before_the_commit(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They travel with it, so that an attempt that never begins has cost no request and leaves nothing."""
+    table, commit = filled(kind), Committer.commit
+    before = {info.key for info in table.store.list("")}
+    seen = list[set[str]]()
+
+    def committed(self: Committer, request: Any) -> Any:
+        seen.append({info.key for info in table.store.list("")} - before)
+        assert {upload.key for upload in request.uploads}
+        return commit(self, request)
+
+    monkeypatch.setattr(Committer, "commit", committed)
+    every_change(table)
+    assert seen == [set()]
+    checked(table, wanted(kind))
