@@ -737,4 +737,10 @@ EQUIVALENTS: tuple[Equivalent, ...] = (
         )
         for part in ("CommitState", "Any")
     ),
+    Equivalent(
+        "coordinator/tags/expiry.py",
+        "_still_protecting",
+        "1 → 2",
+        "the smallest of the first ids is the first one, as they ascend",
+    ),
 )

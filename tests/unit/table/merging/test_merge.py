@@ -9,8 +9,10 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from merge_cases import SKETCHES
+from pyroaring import BitMap
 
-from lakelatch.core.errors import InvalidArgument, Unsupported
+from lakelatch.core.errors import InvalidArgument, TableCorrupt, Unsupported
 from lakelatch.core.metadata.merge_rules import MergeRules, merge_rules
 from lakelatch.core.metadata.schema import new_schema
 from lakelatch.core.rows.arrow import to_arrow
@@ -303,6 +305,36 @@ def test_functions_of_values(function: str, values: list[Any], kind: DataType, e
 def test_functions_take_deleted_values_back(function: str, values: list[Any], kind: DataType, expected: Any) -> None:
     assert aggregated(function, values, [ADD, DELETE], kind) == expected
     assert aggregated(function, values, [ADD, DELETE], kind, ignore_retract="true") == values[0]
+
+
+MAP = MapType(AtomicType("VARCHAR", length=5, nullable=False), INT)
+BYTES = AtomicType("VARBINARY", length=1000)
+ALONE: dict[str, tuple[DataType, Any, dict[str, str]]] = {
+    "rbm32": (BYTES, BitMap([*range(9, 50)], optimize=False).serialize(), {}),  # as one run it would be shorter
+    "rbm64": (BYTES, bytes.fromhex(SKETCHES["rbm64"][0].removeprefix("0x")), {}),
+    "hll_sketch": (BYTES, b"no sketch", {}),
+    "theta_sketch": (BYTES, b"no sketch", {}),
+    "listagg": (TEXT, "a,a,,\u00a0", {"distinct": "true"}),
+    "collect": (ArrayType(INT), [1, None, 1], {}),
+    "merge_map": (MAP, [("b", 1), ("a", None)], {}),
+    "nested_update": (ArrayType(RowType((Field(10, "id", INT),))), [{"id": 1}, {"id": 1}], {}),
+}
+
+
+@pytest.mark.parametrize("nulls", [(1, 0), (0, 1), (2, 2)])
+@pytest.mark.parametrize("function", ALONE)
+def test_a_value_that_meets_only_nulls_stays_as_it_was_written(function: str, nulls: tuple[int, int]) -> None:
+    """Byte for byte, as in Apache Paimon, which does not even read it; so it may be in a form that nobody would choose."""
+    kind, value, more = ALONE[function]
+    before, after = ([None] * count for count in nulls)
+    assert aggregated(function, [*before, value, *after], kind=kind, **more) == value
+
+
+@pytest.mark.parametrize("function", ["rbm32", "rbm64"])
+def test_a_bitmap_that_is_damaged_is_read_only_where_it_is_united_with_another(function: str) -> None:
+    assert aggregated(function, [None, b"damaged", None], kind=BYTES) == b"damaged"
+    with pytest.raises(TableCorrupt, match="bitmap"):
+        aggregated(function, [b"damaged", b"damaged"], kind=BYTES)
 
 
 def test_functions_that_cannot_take_back_say_which_option_helps() -> None:

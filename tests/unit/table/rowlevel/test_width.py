@@ -1,4 +1,4 @@
-"""What MERGE and UPDATE cost grows with the number of columns, and not with its square."""
+"""What MERGE and UPDATE cost: it grows with the number of columns, and not with its square; and memory for a few large values."""
 
 from __future__ import annotations
 
@@ -11,11 +11,13 @@ import pyarrow as pa
 import pytest
 
 import lakelatch as ll
+from lakelatch.core.rows import sizes
 
 NARROW, WIDE = 500, 2500
 MOST = 2.0 * WIDE / NARROW
 """Squares would cost 25 times as much, lines 5 times; the rest is for a busy machine."""
 TRIES = 5
+_LONG = [("id", pa.int64()), ("kind", pa.int64()), ("note", pa.string())]
 
 
 def merged(table: ll.Table, rows: pa.Table) -> None:
@@ -60,3 +62,29 @@ def test_five_times_the_columns_cost_five_times_as_much(act: Callable[[ll.Table,
         if min(wide) < MOST * min(narrow):
             break
     assert min(wide) < MOST * min(narrow)
+
+
+@pytest.mark.parametrize("options", [{}, {"row-tracking.enabled": "true"}])
+def test_a_long_text_that_many_rows_of_a_file_take_is_not_held_for_all_of_them_at_once(
+    options: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows that get it, others that keep their own, and some that go: each is in its place in the new file."""
+    monkeypatch.setattr(sizes, "PIECE_BYTES", 1 << 20)
+    count, long = 12_000, ["a" * 10_000, "b" * 10_000]
+    kinds = [n % 4 for n in range(count)]
+    table = ll.create_table(f"memory://{uuid.uuid4().hex}/t", pa.schema(_LONG), options=options)
+    table.append(pa.table({"id": range(count), "kind": kinds, "note": [f"own {n}" for n in range(count)]}))
+    source = pa.table({"kind": [0, 1, 2], "text": [*long, ""]})
+    merge = table.merge(source, on=["kind"]).when_matched_delete("s.text = ''").when_matched_update({"note": "text"})
+    usual, watched = pa.default_memory_pool(), pa.proxy_memory_pool(pa.default_memory_pool())
+    pa.set_memory_pool(watched)
+    try:
+        receipt = merge.execute()
+    finally:
+        pa.set_memory_pool(usual)
+    assert watched.max_memory() < count * 10_000 * 3 // 4, "half of the rows have such a text"
+    assert (receipt.rows_updated, receipt.rows_deleted) == (count // 2, count // 4)
+    found = table.to_arrow().select(["id", "note"]).to_pylist()
+    left = [n for n in range(count) if n % 4 != 2]
+    assert [row["id"] for row in found] == left
+    assert all(row["note"] == (f"own {n}" if n % 4 == 3 else long[n % 4]) for n, row in zip(left, found, strict=True))
