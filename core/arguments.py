@@ -37,13 +37,11 @@ def plain(given: Any) -> Any:
 
 
 def number_of_rows(given: Any, name: str, least: int) -> int:
-    """A number of rows, however large."""
     is_large = isinstance(given, int) and given > _MOST
     return whole_number(_MOST if is_large else given, name, least)
 
 
 def text(given: Any, name: str) -> str:
-    """Text, which is a name."""
     if not isinstance(given, str):
         raise InvalidArgument(f"{name} {_shown(given)} is not text", next_step="give its name")
     return given
@@ -89,12 +87,11 @@ def mapping(given: Any, name: str) -> dict[str, Any]:
 
 
 def callback(given: Any, name: str) -> None:
-    """What is called in the middle of long work; it is refused before the work begins."""
+    """What is called in the middle of long work is refused before the work begins."""
     if given is not None and not callable(given):
         raise InvalidArgument(f"{name} {_shown(given)} cannot be called", next_step="give a function, or nothing")
 
 
 def _shown(given: Any) -> str:
-    """A thing in one line of an error."""
     is_short = given is None or isinstance(given, (Sequence, Mapping, int, float))
     return repr(given) if is_short else f"of type {type(given).__name__}"

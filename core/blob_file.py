@@ -22,11 +22,7 @@ FRAME_BYTES = len(_MAGIC) + _LENGTH_BYTES + _CRC_BYTES
 
 
 def index_size(footer: bytes) -> int:
-    """The number of bytes that the index takes before the footer.
-
-    Raises:
-        ValueError: not the footer of a file of BLOBs.
-    """
+    """The number of bytes of the index before the footer. Raises ValueError."""
     if len(footer) != FOOTER_BYTES or footer[-1] != VERSION:
         raise ValueError(f"it does not end like a file of BLOBs of version {VERSION}")
     return int.from_bytes(footer[:-1], "little", signed=True)
@@ -35,12 +31,8 @@ def index_size(footer: bytes) -> int:
 def decode_lengths(index: bytes, data_size: int) -> Any:
     """The length of each value with its frame, or NULL, or PLACEHOLDER.
 
-    Args:
-        index: the differences between lengths, as zigzag varints.
-        data_size: the number of bytes before the index.
-
-    Raises:
-        ValueError: damaged: the lengths do not add up to `data_size`.
+    The index holds the differences between lengths, as zigzag varints. Raises ValueError where they do not add up to
+    `data_size`, the number of bytes before it.
 
     >>> decode_lengths(bytes.fromhex("52061d"), 114).tolist()
     [41, 44, 29]
@@ -67,10 +59,7 @@ def decode_lengths(index: bytes, data_size: int) -> Any:
 
 
 def encode_end(lengths: Sequence[int]) -> bytes:
-    """The end of a file, after its values: the index, its size and the version.
-
-    Args:
-        lengths: of each value with its frame, or NULL, or PLACEHOLDER.
+    """What follows the values: the index, its size and the version.
 
     >>> encode_end([41, 44, 29]).hex()
     '52061d0300000001'
@@ -87,7 +76,6 @@ def encode_end(lengths: Sequence[int]) -> bytes:
 
 
 def framed(value: bytes | None) -> bytes | None:
-    """A value in its frame; None for null."""
     if value is None:
         return None
     checked = _MAGIC + value + (len(value) + FRAME_BYTES).to_bytes(_LENGTH_BYTES, "little")
@@ -95,11 +83,7 @@ def framed(value: bytes | None) -> bytes | None:
 
 
 def unframed(frame: bytes) -> bytes:
-    """The value in its frame.
-
-    Raises:
-        ValueError: damaged.
-    """
+    """Raises ValueError where it is damaged."""
     value = frame[len(_MAGIC) : -_LENGTH_BYTES - _CRC_BYTES]
     if frame[: len(_MAGIC)] != _MAGIC or int.from_bytes(frame[-_CRC_BYTES:], "little") != zlib.crc32(
         frame[:-_CRC_BYTES]

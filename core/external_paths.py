@@ -22,11 +22,10 @@ _WORD = 0xFFFFFFFF
 
 @dataclass(frozen=True)
 class ExternalPaths:
-    """Where new data files of a table are stored.
+    """Where new data files are stored: the locations without a slash at the end, and how often each is chosen relative
+    to the others (empty if they take turns).
 
     Attributes:
-        roots: the locations, each without a slash at the end.
-        weights: how often each location is chosen, relative to the others; empty if they take turns.
         entropy: whether folders named after a hash of the file's name come before the name.
     """
 
@@ -36,11 +35,7 @@ class ExternalPaths:
 
     @staticmethod
     def of(options: TableOptions) -> ExternalPaths | None:
-        """From a table's options; None if its files are stored in its own folder.
-
-        Raises:
-            InvalidArgument: names the option that is not valid.
-        """
+        """None if the table's files are stored in its own folder. Raises InvalidArgument, which names the option."""
         strategy, roots = options.get(opt.EXTERNAL_STRATEGY), named_locations(options)
         if strategy not in STRATEGIES:
             raise InvalidArgument(
@@ -67,10 +62,9 @@ class ExternalPaths:
         return ExternalPaths(tuple(map(_root, roots)), weights, strategy == "entropy-inject")
 
     def folder(self, folder: str, file_name: str, turn: int, drawn: float) -> str:
-        """The URL of a new file's folder, ending in a slash.
+        """The URL of a new file's folder, ending in a slash, like `folder`, that of its bucket.
 
         Args:
-            folder: the folder of its bucket, relative to the table's root and ending in a slash.
             turn: how many files were placed before.
             drawn: a random number from 0 to 1, where locations have weights.
 
@@ -92,7 +86,7 @@ def _root(root: str) -> str:
 
 
 def _weights(options: TableOptions, count: int) -> tuple[int, ...]:
-    """The weights; none where Apache Paimon takes turns, because there is one location, or no weights."""
+    """None where Apache Paimon takes turns, because there is one location, or no weights."""
     text = options.get(opt.EXTERNAL_WEIGHTS)
     if not text.strip() or count < 2:
         return ()
@@ -106,7 +100,7 @@ def _weights(options: TableOptions, count: int) -> tuple[int, ...]:
 
 
 def _entropy(file_name: str) -> str:
-    """Folders from the last bits of the name's hash: three of four bits each, and the rest."""
+    """From the last bits of the name's hash: three of four bits each, and the rest."""
     bits = format(murmur3(file_name.encode()) | 1 << 31, "b")[-_HASH_BITS:]
     cut = _PARTS * _PART_BITS
     parts = [bits[i : i + _PART_BITS] for i in range(0, cut, _PART_BITS)]
@@ -114,7 +108,7 @@ def _entropy(file_name: str) -> str:
 
 
 def murmur3(data: bytes) -> int:
-    """The 32-bit MurmurHash3 of some bytes with seed 0, as an unsigned number.
+    """The 32-bit MurmurHash3 with seed 0, unsigned.
 
     >>> murmur3(b""), murmur3(b"hello"), murmur3(b"hello, world")
     (0, 613153351, 345750399)

@@ -12,7 +12,7 @@ from typing import Any
 
 
 class ShownAsText:
-    """Objects that a notebook shows as their text, line by line, instead of their constructor."""
+    """What a notebook shows as its text, line by line, instead of its constructor."""
 
     __slots__ = ()
 
@@ -21,8 +21,6 @@ class ShownAsText:
 
 
 class Text(str, ShownAsText):
-    """A text of several lines, which a notebook shows as lines."""
-
     __slots__ = ()
 
 

@@ -1,10 +1,9 @@
 """The table options that Apache Paimon and lakelatch know, by name, and what to do about a name that neither knows.
 
 Owns: the names, `check_option_name`. Must not know: what an option does, tables that already have an option.
-Source: format/schema §6; the `ConfigOption`s of Apache Paimon's classes, which a test of the Java interop compares with the
-names here: the test prints a missing one.
-Invariants: every option of Apache Paimon 1.4.2 for tables is known, whoever uses it. An unknown one is refused only when it is
-set, never when a table that has it is opened or changed.
+Source: format/schema §6; the `ConfigOption`s of Apache Paimon's classes, which a test of the Java interop compares with
+the names here: the test prints a missing one. Invariants: every option of Apache Paimon 1.4.2 for tables is known,
+whoever uses it. An unknown one is refused only when it is set, never when a table that has it is opened or changed.
 """
 
 from __future__ import annotations
@@ -121,7 +120,7 @@ APACHE_PAIMON = frozenset(
     zorder.var-length-contribution
     """.split()
 )
-"""The names in version 1.4.2 for tables, with the older names that it still accepts."""
+"""In version 1.4.2 for tables, with the older names that it still accepts."""
 
 LATER = frozenset(
     """
@@ -144,7 +143,7 @@ LATER = frozenset(
     vector-search.lateral-join.batch-size write.sequence-number-init-mode
     """.split()
 )
-"""The names that version 2.0 added."""
+"""What version 2.0 added."""
 
 ENGINES = frozenset(
     """
@@ -175,7 +174,7 @@ ENGINES = frozenset(
     write.merge-schema.type-widening write.use-v2-write
     """.split()
 )
-"""The names of its connectors for Spark and Flink, which read them from the table's options too."""
+"""Of its connectors for Spark and Flink, which read them from the table's options too."""
 
 KNOWN = APACHE_PAIMON | LATER | ENGINES | {key for option in ALL_OPTIONS for key in (option.key, *option.fallback_keys)}
 
@@ -206,7 +205,7 @@ _FAMILIES = tuple(
         r"(parquet|orc|avro)\..+",  # handed to the format's own writer
     )
 )
-"""Names with a part that the user chooses."""
+"""A part of these names the user chooses."""
 
 
 _AS_SIMILAR = 0.08
@@ -214,13 +213,10 @@ _AS_SIMILAR = 0.08
 
 
 def check_option_name(key: str, allow_unknown: bool = False) -> None:
-    """Refuse an option that nobody reads, which is most often a misspelt one.
+    """Refuse an option that nobody reads, which is most often a misspelt one. Raises InvalidArgument, which suggests
+    similar names.
 
-    Args:
-        allow_unknown: accept any name, for options that only the caller's own programs read.
-
-    Raises:
-        InvalidArgument: the name is not known; suggests similar ones.
+    `allow_unknown` accepts any name, for options that only the caller's own programs read.
 
     >>> check_option_name("snapshot.time-retained"), check_option_name("fields.a,b.sequence-group")
     (None, None)

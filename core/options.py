@@ -36,7 +36,7 @@ _NUMBER_UNIT = re.compile(r"^\s*(\d+)\s*([^\d\s]*)\s*$")
 
 
 def parse_size(text: str) -> int:
-    """A memory size in bytes.
+    """In bytes.
 
     >>> parse_size("8 mb"), parse_size("1b"), parse_size("100")
     (8388608, 1, 100)
@@ -48,7 +48,7 @@ def parse_size(text: str) -> int:
 
 
 def parse_duration_ms(text: str) -> int:
-    """A duration in milliseconds.
+    """In milliseconds.
 
     >>> parse_duration_ms("1 h"), parse_duration_ms("10ms")
     (3600000, 10)
@@ -130,8 +130,6 @@ def one_of(*known: str) -> Callable[[str], str]:
 
 @dataclass(frozen=True, slots=True)
 class Option(Generic[T]):
-    """One option: its key, how its text is parsed, and its default."""
-
     key: str
     parse: Callable[[str], T]
     default: T
@@ -300,11 +298,7 @@ class TableOptions:
     texts: Mapping[str, str]
 
     def get(self, option: Option[T]) -> T:
-        """The option's value, or its default if it is not set.
-
-        Raises:
-            InvalidArgument: the text cannot be parsed; names the option.
-        """
+        """Raises InvalidArgument, which names the option, where the text cannot be parsed."""
         for key in (option.key, *option.fallback_keys):
             if key in self.texts:
                 try:
@@ -314,12 +308,12 @@ class TableOptions:
         return option.default
 
     def check(self) -> None:
-        """Parse every known option once, so that an invalid value is found before anything is written."""
+        """Every known option is parsed, so that an invalid value is found before anything is written."""
         for option in ALL_OPTIONS:
             self.get(option)
 
     def stats_mode_of(self, column: str, position: int) -> str:
-        """The statistics mode of a column: its own option, else the table's (format/statistics §1)."""
+        """The column's own option, else the table's (format/statistics §1)."""
         own = self.texts.get(f"fields.{column}.stats-mode")
         if own is not None:
             return own

@@ -26,7 +26,6 @@ COMMANDS = {
     "branches": "branch list",
     "consumers": "consumer",
 }
-"""Word in place of a command -> the command."""
 
 METHODS = {
     "vacuum": _FILES,
@@ -50,7 +49,6 @@ METHODS = {
     "upsert_all": "upsert",
     "inspect": "system",
 }
-"""Attribute of a table -> the method that does it."""
 
 PACKAGE = {
     **dict.fromkeys(("DeltaTable", "load_table", "get_table", "read_table", "StaticTable"), "open_table"),
@@ -58,7 +56,6 @@ PACKAGE = {
     **dict.fromkeys(("load_catalog", "CatalogFactory", "RestCatalog"), "open_catalog"),
     "convert_to_deltalake": "migrate",
 }
-"""Name of the package -> the name that does it."""
 
 
 def advice(name: str, known: dict[str, str]) -> str:

@@ -25,22 +25,16 @@ UNTAGGED_DIR = "lakelatch/untagged"
 """Tags that are being deleted, until their files are gone."""
 IDENTITY_PREFIX = "identities-"
 INDEX_SUFFIX = ".index"
-"""The suffix after a data file's name that names the file with its indexes, in the same folder."""
+"""Behind a data file's name, for the file with its indexes in the same folder."""
 BLOB_FORMAT = "blob"
 _TEXT_CODECS = ("gz", "bz2", "deflate", "snappy", "lz4", "zst")
-"""Extensions that follow the format of files that are compressed as a whole, which CSV and JSON files may be."""
-"""The extension of files that hold the values of one BLOB column."""
+"""Extensions that follow the format of files that are compressed as a whole, as CSV and JSON files may be."""
 POSTPONE_BUCKET = -2
 
 
 def safe_name(name: str, where: str) -> str:
-    """Check a file name that was read from a table's file: it must be a single path part, other than `.` and `..`.
-
-    Args:
-        where: the file and field that contain the name, for the error.
-
-    Raises:
-        TableCorrupt: the name has a separator, is `.` or `..`, or is empty.
+    """A file name from a table's file must be a single path part, other than `.` and `..`; else raises TableCorrupt.
+    `where` names the file and field that contain it.
     """
     if not isinstance(name, str) or not _NAME.match(name) or name in (".", ".."):
         raise TableCorrupt(
@@ -51,7 +45,6 @@ def safe_name(name: str, where: str) -> str:
 
 
 def safe_argument(name: str, what: str) -> str:
-    """Check the name of a tag, branch or consumer that a caller gave."""
     if not isinstance(name, str):
         raise InvalidArgument(f"{what} {name!r} is not text", next_step="give its name")
     if not name.strip() or not _NAME.match(name) or name in (".", ".."):
@@ -60,10 +53,8 @@ def safe_argument(name: str, what: str) -> str:
 
 
 def new_name(name: str, what: str) -> str:
-    """Check the name of a tag or branch that is about to be made. Returns it.
-
-    Raises:
-        InvalidArgument: it is empty, is too long, would leave its folder, or has invisible characters.
+    """Check the name of a tag or branch that is about to be made, and return it. Raises InvalidArgument where it is
+    empty, is too long, would leave its folder, or has invisible characters.
 
     >>> new_name("2026-01-01 05", "tag")
     '2026-01-01 05'
@@ -82,10 +73,10 @@ def new_name(name: str, what: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class TablePaths:
-    """Keys of a table's files, relative to its root.
+    """Keys of a table's files, relative to its root. Manifests and data belong to all branches.
 
     Attributes:
-        branch: the branch of the folders `schema`, `snapshot` and `tag`; manifests and data belong to all branches.
+        branch: of the folders `schema`, `snapshot` and `tag`.
         data_directory: option `data-file.path-directory`.
 
     >>> TablePaths().snapshot(3), TablePaths("dev").schema(0)
@@ -97,7 +88,7 @@ class TablePaths:
 
     @property
     def root(self) -> str:
-        """The prefix of the branch's folders: empty, or ending in a slash."""
+        """Empty, or ending in a slash."""
         return "" if self.branch == DEFAULT_BRANCH else f"branch/branch-{safe_argument(self.branch, 'branch')}/"
 
     @property
@@ -138,7 +129,7 @@ class TablePaths:
         return f"{self.tag_dir}tag-{safe_argument(name, 'tag')}"
 
     def tag_of(self, key: str) -> str | None:
-        """The name of the tag whose file this is; None for any other file, such as one without a name behind `tag-`.
+        """None for any file that is not a tag's, such as one without a name behind `tag-`.
 
         >>> TablePaths().tag_of("tag/tag-eod"), TablePaths().tag_of("tag/tag-")
         ('eod', None)
@@ -160,7 +151,7 @@ class TablePaths:
         return f"{IDENTITY_DIR}/{safe_name(name, where)}"
 
     def written(self, name: str) -> str:
-        """The key of a metadata file that a commit wrote, by its name: a manifest, a manifest list, a file of identities.
+        """The key of a metadata file that a commit wrote: a manifest, a manifest list, a file of identities.
 
         >>> TablePaths().written("manifest-1-0"), TablePaths().written("identities-1-0")
         ('manifest/manifest-1-0', 'lakelatch/identities/identities-1-0')
@@ -182,7 +173,7 @@ class TablePaths:
 
 
 def version_of(name: str, kind: str) -> int | None:
-    """The id in a name such as `snapshot-7` or `schema-7`; None for any other name, such as a temporary file's.
+    """The id in a name such as `snapshot-7`; None for any other name, such as a temporary file's.
 
     >>> version_of("snapshot-7", "snapshot"), version_of("snapshot-7.tmp", "snapshot"), version_of("LATEST", "snapshot")
     (7, None, None)
@@ -192,9 +183,8 @@ def version_of(name: str, kind: str) -> int | None:
 
 
 def number_in(text: str) -> int | None:
-    """The number that a text is, as the format's writers and lakelatch's own spell it; None for any other text.
-
-    `snapshot-007` and a name with other digits than 0 to 9 are files of somebody else: no writer looks under such a name.
+    """The number that a text is, as the format's writers and lakelatch's own spell it. `snapshot-007` and a name with
+    other digits than 0 to 9 are files of somebody else: no writer looks under such a name.
 
     >>> [number_in(text) for text in ("0", "7", "007", "+7", "\u0667", "\u00b2", "7\\n", "9" * 5000)]
     [0, 7, None, None, None, None, None, None]
@@ -203,7 +193,7 @@ def number_in(text: str) -> int | None:
 
 
 def format_of(file_name: str) -> str:
-    """The file format, by a data file's extension.
+    """By a data file's extension.
 
     >>> format_of("data-1-0.zst.parquet"), format_of("data-1-0.csv.gz")
     ('parquet', 'csv')
@@ -213,7 +203,7 @@ def format_of(file_name: str) -> str:
 
 
 def codec_of_name(file_name: str) -> str:
-    """The codec of a whole file, by the extension after its format; empty for none.
+    """By the extension after a file's format; empty for none.
 
     >>> codec_of_name("data-1-0.zst.parquet"), codec_of_name("data-1-0.csv.gz")
     ('', 'gz')

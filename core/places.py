@@ -29,7 +29,6 @@ _URL = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]*:/")
 
 
 def codec_of(schema: TableSchema) -> PartitionCodec:
-    """The codec of a table's partitions, with the names that its options give them."""
     options = schema.options
     return PartitionCodec(
         schema.partition_fields, options.get(opt.PARTITION_DEFAULT_NAME), options.get(opt.PARTITION_LEGACY_NAME)
@@ -41,7 +40,6 @@ class FilePlaces:
     """The locations of a table's data files.
 
     Attributes:
-        paths: the paths of the table.
         external_prefixes: the roots that option `data-file.external-paths` names.
         referenced_prefixes: the roots of other tables that option `lakelatch.referenced-paths` names.
     """
@@ -52,7 +50,7 @@ class FilePlaces:
 
     @staticmethod
     def of(options: TableOptions) -> FilePlaces:
-        """From a table's options. No branch is needed, because data files belong to all branches."""
+        """No branch is needed, because data files belong to all branches."""
         paths = TablePaths(data_directory=options.get(opt.DATA_FILE_DIRECTORY))
         return FilePlaces(paths, named_locations(options), referenced_locations(options))
 
@@ -60,8 +58,8 @@ class FilePlaces:
         """The keys of the files of one (partition, bucket).
 
         Raises:
-            TableCorrupt: a name that would leave the table's directory.
-            Unsupported: a file outside the table, in a location that no option of the table names.
+            TableCorrupt: a name would leave the table's directory.
+            Unsupported: a file is outside the table, in a location that no option of the table names.
         """
         folder = self.paths.bucket_dir(partition_path, bucket)
         return tuple(
@@ -70,11 +68,7 @@ class FilePlaces:
         )
 
     def external(self, path: str) -> str:
-        """The key of a file outside the table, in a location that an option of the table names.
-
-        Raises:
-            Unsupported: no option names the location.
-        """
+        """The key of a file outside the table. Raises Unsupported where no option of the table names the location."""
         if _lies_in(path, (*self.external_prefixes, *self.referenced_prefixes)):
             return path
         raise Unsupported(
@@ -95,12 +89,10 @@ def _lies_in(path: str, prefixes: Iterable[str]) -> bool:
 
 
 def named_locations(options: TableOptions) -> tuple[str, ...]:
-    """The locations that option `data-file.external-paths` names."""
     return _parts(options.get(opt.EXTERNAL_PATHS))
 
 
 def referenced_locations(options: TableOptions) -> tuple[str, ...]:
-    """The folders of other tables that option `lakelatch.referenced-paths` names."""
     return _parts(options.get(opt.REFERENCED_PATHS))
 
 
@@ -109,7 +101,7 @@ def _parts(text: str) -> tuple[str, ...]:
 
 
 def scheme_of(url: str) -> str:
-    """The scheme of a location in lower case; empty for a path without one.
+    """In lower case; empty for a path without one.
 
     >>> scheme_of("FILE:/a"), scheme_of("s3://b/c"), scheme_of("/a")
     ('file', 's3', '')
@@ -119,7 +111,9 @@ def scheme_of(url: str) -> str:
 
 
 def plain_url(url: str) -> str:
-    """A URL in one spelling: lower-case scheme, no doubled slashes (`FILE:/a` and `file:///a` are the same location)."""
+    """Lower-case scheme, no doubled slashes: `FILE:/a` and `file:
+
+    /a` are the same location."""
     found = _SCHEME.match(url)
     scheme, rest = (found[1].lower(), found[2]) if found else ("", url)
     local = scheme in ("", "file")
@@ -143,10 +137,8 @@ def _beside(folder: str, names: Iterable[str]) -> Iterator[str]:
 
 
 class FileKeys:
-    """The keys of the files that a table's manifests and index manifests name.
-
-    Args:
-        schema: any schema of the table, since partition columns and the options for locations do not change.
+    """The keys of the files that manifests and index manifests name. Any schema of the table will do, since partition
+    columns and the options for locations do not change.
     """
 
     def __init__(self, schema: TableSchema) -> None:
@@ -157,10 +149,7 @@ class FileKeys:
     def data(self, entry: ManifestEntry) -> tuple[str, ...]:
         """The keys of a data or changelog file, and of the files that belong to it. URLs are in one spelling.
 
-        Nothing is beside a file outside the table but its index.
-
-        Raises:
-            TableCorrupt, Unsupported: as `FilePlaces.keys`.
+        Nothing is beside a file outside the table but its index. Raises as `FilePlaces.keys`.
         """
         key = self._places.keys(self.partition_path(entry.partition), entry.bucket, (entry.file,))[0]
         key = plain_url(key) if is_external(key) else key
@@ -169,19 +158,14 @@ class FileKeys:
         return (key, *_beside(key[: key.rindex("/") + 1], entry.file.extra_files))
 
     def owned(self, entry: ManifestEntry) -> tuple[str, ...]:
-        """The same; nothing for a file of another table, which must not be deleted."""
+        """None of a file of another table, which must not be deleted."""
         return tuple(key for key in self.data(entry) if not self._places.is_others(key))
 
     def is_others(self, key: str) -> bool:
-        """Is this the URL of a file of another table, which this one only refers to?"""
         return self._places.is_others(key)
 
     def named(self, manifest: EntryColumns | list[ManifestEntry]) -> Iterator[str]:
-        """The keys of all files that a manifest names, as added or deleted, wherever they are. URLs are in one spelling.
-
-        Raises:
-            TableCorrupt: a name that would leave the table's directory.
-        """
+        """The keys of all files that a manifest names, as added or deleted, wherever they are. Raises TableCorrupt."""
         if isinstance(manifest, list):
             found: Iterable[tuple[bytes, int, str, Sequence[str], str | None]] = (
                 (e.partition, e.bucket, e.file.file_name, e.file.extra_files, e.file.external_path) for e in manifest
@@ -203,10 +187,8 @@ class FileKeys:
             yield from _beside(folder, beside)
 
     def deletable(self, key: str) -> str:
-        """A key that may be deleted: one inside the table, or one in a location that an option of the table names.
-
-        Raises:
-            Unsupported: no option names the location, or it belongs to another table.
+        """A key inside the table, or in a location that an option of the table names; else, or if it belongs to another
+        table, raises Unsupported.
         """
         if self._places.is_others(key):
             raise Unsupported(
@@ -215,11 +197,7 @@ class FileKeys:
         return self._places.external(key) if is_external(key) else key
 
     def index(self, entry: IndexEntry) -> str:
-        """The key of an index file: in the table's index folder, beside its data file, or a whole URL.
-
-        Raises:
-            TableCorrupt: a name that would leave the table's directory.
-        """
+        """In the table's index folder, beside its data file, or a whole URL. Raises TableCorrupt."""
         if entry.file.external_path is not None:
             return entry.file.external_path
         if not self._index_beside_data:

@@ -1,8 +1,8 @@
 """Options that ask a commit for more than a snapshot, and how lakelatch treats them.
 
-Owns: the list, `check_side_effects`, `left_undone`. Must not know: how anything is written.
-Source: format/commit §8; format/snapshot §5; format/schema §6. Invariant: If a reader that relies on an option would see wrong
-rows or metadata after a lakelatch commit, the table is not written, and the error names the option. `doctor` reports the others.
+Owns: the list, `check_side_effects`, `left_undone`. Must not know: how anything is written. Source: format/commit §8;
+format/snapshot §5; format/schema §6. Invariant: If a reader that relies on an option would see wrong rows or metadata
+after a lakelatch commit, the table is not written, and the error names the option. `doctor` reports the others.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ class SideEffect:
     """An option that asks a commit for a side effect.
 
     Attributes:
-        option: the option's key.
         off: the values, in lower case, that ask for nothing.
         undone: what a lakelatch commit does not do.
         refused: a reader that relies on the option would see wrong rows or metadata, so the table is not written.
@@ -65,11 +64,11 @@ SIDE_EFFECTS: tuple[SideEffect, ...] = (
     ),
     SideEffect("query-auth.enabled", "row and column permissions are not enforced: only a catalog service can do that"),
 )
-"""The retention options (`snapshot.*`, `changelog.*`) are not listed, because expiry follows them, also after commits."""
+"""Without the retention options (`snapshot.*`, `changelog.*`): expiry follows them, also after commits."""
 
 
 def left_undone(options: Mapping[str, str]) -> list[SideEffect]:
-    """The side effects that a table's options ask for and lakelatch does not perform.
+    """What a table's options ask for and lakelatch does not do.
 
     >>> [effect.option for effect in left_undone({"tag.callbacks": "Ours", "commit.callbacks": ""})]
     ['tag.callbacks']
@@ -78,11 +77,7 @@ def left_undone(options: Mapping[str, str]) -> list[SideEffect]:
 
 
 def check_side_effects(options: Mapping[str, str]) -> None:
-    """Refuse to write a table that readers would see wrongly afterwards.
-
-    Raises:
-        Unsupported: names the option.
-    """
+    """Raises Unsupported, which names the option, for a table that readers would see wrongly afterwards."""
     for effect in left_undone(options):
         if effect.refused:
             value = options[effect.option]

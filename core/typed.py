@@ -12,13 +12,8 @@ if TYPE_CHECKING:
     from typing_extensions import Never
 
 Array: TypeAlias = "NDArray[Any]"
-"""A NumPy array."""
 
 
 def assert_never(value: Never) -> NoReturn:
-    """End a match that lists every case. A type checker reports a missing case.
-
-    Raises:
-        AssertionError: the value has an unexpected type.
-    """
+    """End a match that lists every case: a type checker reports a missing one. Raises AssertionError."""
     raise AssertionError(f"unexpected value: {value!r}")

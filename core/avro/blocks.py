@@ -2,7 +2,7 @@
 
 Owns: the container's header, its blocks and their codecs. Must not know: the records in a block.
 Source: Avro specification 1.11 (object container files); format/manifests §1. Invariants: Bytes that are cut off or
-damaged raise `Irregular`. Nothing is read beyond their end, and what comes out of a codec is bounded by what went in (H16).
+damaged raise `Irregular`. What comes out of a codec is bounded by what went in (H16).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Irregular(Exception):
 
 
 class TooLarge(Irregular):
-    """They would fill the memory: whoever made them wanted that."""
+    """Whoever made the bytes wanted them to fill the memory."""
 
 
 def most_plain(stored: int, least: int | None = None) -> int:
@@ -52,12 +52,11 @@ def most_plain(stored: int, least: int | None = None) -> int:
 
 
 def schema_of(container: bytes) -> bytes:
-    """The schema with which a container was written, as JSON. Raises Irregular."""
+    """The schema of a container, as JSON. Raises Irregular."""
     return _header(container)[0].get(b"avro.schema", b"")
 
 
 def blocks_of(data: bytes) -> tuple[bytes, Iterator[tuple[int, bytes]]]:
-    """The schema of a container, and the number of records and decompressed bytes of each block."""
     schema, blocks = stored_blocks(data)
     return schema, _within(most_plain(len(data)), blocks)
 
@@ -73,18 +72,11 @@ def _within(left: int, blocks: Iterator[tuple[int, StoredBlock]]) -> Iterator[tu
 
 @dataclass(frozen=True)
 class StoredBlock:
-    """A block as it is stored.
-
-    Attributes:
-        data: the bytes, compressed.
-        codec: as the container names it.
-    """
-
     data: bytes
     codec: bytes
 
     def decompressed(self, most: int) -> bytes:
-        """The bytes. Raises TooLarge where more than `most` come out."""
+        """Raises TooLarge where more than `most` bytes come out."""
         try:
             plain = _DECOMPRESS[self.codec](self.data, most)
             if len(plain) > most:
@@ -96,7 +88,7 @@ class StoredBlock:
             raise Irregular(f"a block cannot be decompressed: {error}") from error
 
     def told_size(self) -> int | None:
-        """The decompressed size, where the block says so and it is believable; else None."""
+        """None where the block does not say it, or what it says cannot be believed."""
         if self.codec != b"zstandard":
             return None
         from .zstandard import zstd
@@ -109,15 +101,9 @@ class StoredBlock:
 
 
 def joined(blocks: Sequence[StoredBlock], behind: bytes) -> tuple[Array, Array]:
-    """All blocks decompressed, one after another.
+    """All blocks decompressed, one after another and before `behind`, and where each block ends.
 
     Blocks that tell their size are decompressed right into their place, which takes two thirds of the time.
-
-    Args:
-        behind: bytes to add at the end.
-
-    Returns:
-        The bytes, and where each block ends.
     """
     left = most_plain(sum(len(block.data) for block in blocks))
     plain: list[int | bytes] = []
@@ -209,14 +195,6 @@ def _text(data: bytes, at: int) -> tuple[bytes, int]:
 
 @dataclass(frozen=True)
 class FileBlocks:
-    """The blocks of a data file, which are read one after another.
-
-    Attributes:
-        file: open behind the header.
-        schema: the schema with which it was written, as JSON.
-        codec: as the header names it; it may be unknown.
-    """
-
     file: Any
     schema: bytes
     codec: bytes
@@ -224,7 +202,6 @@ class FileBlocks:
 
     @staticmethod
     def of(file: Any) -> FileBlocks:
-        """From a file that is open at its begin. Raises Irregular."""
         if file.read(len(MAGIC)) != MAGIC:
             raise Irregular("not an Avro container")
         meta: dict[bytes, bytes] = {}
@@ -240,9 +217,8 @@ class FileBlocks:
         return FileBlocks(file, meta[b"avro.schema"], meta.get(b"avro.codec", b"null"), _exactly(file, _SYNC_BYTES))
 
     def next(self) -> tuple[int, bytes] | None:
-        """The number of records and the plain bytes of the next block; None at the end. Raises Irregular.
-
-        Rows may repeat much more than metadata.
+        """The number of records and the plain bytes of the next block; None at the end. Rows may repeat much more than
+        metadata.
         """
         if not self.file.peek(1):
             return None
@@ -287,8 +263,6 @@ def _inflated(block: bytes, most: int) -> bytes:
 
 
 def _in_frames(made: Callable[[], Any]) -> Callable[[bytes, int], bytes]:
-    """A decoder of bytes that hold one or several compressed streams."""
-
     def decompress(block: bytes, most: int) -> bytes:
         found, rest, size = [], block, 0
         while rest and size <= most:
@@ -311,7 +285,7 @@ def _zstd() -> Any:
 
 
 def _snappy(block: bytes, most: int) -> bytes:
-    """Decompress Snappy's raw format, after which Avro appends a checksum of the decompressed bytes."""
+    """In Avro a checksum of the decompressed bytes follows."""
     size = shift = 0
     for byte in block[:5]:
         size, shift = size | (byte & 0x7F) << shift, shift + 7

@@ -18,7 +18,6 @@ _CODECS = {
     "parquet": {"none": "none", "lz4": "lz4", **{name: name for name in ("zstd", "snappy", "gzip")}},
 }
 FORMATS = ("avro", *_CODECS)
-"""The formats of manifests, as option `manifest.format` names them."""
 _BYTE_SIZED = ("_KIND", "_FILE_SOURCE")
 """The fields that Avro widens to `int`."""
 _WITHOUT_ID = "_VERSION"
@@ -31,16 +30,11 @@ _TOO_LARGE = "its columns hold more than {} bytes"
 
 
 def write_columnar(schema: Any, records: Iterable[dict[str, Any]], form: str, compression: str, level: int) -> bytes:
-    """A file with one column per field.
+    """A file with one column per field. Raises Unsupported, which names option `manifest.compression`.
 
     Args:
-        schema: the Avro schema of a record, as `fastavro.parse_schema` returns it.
-        form: `orc` or `parquet`.
-        compression: the codec, by Apache Paimon's name.
-        level: the level of zstandard in Parquet. Arrow's writer of ORC has no levels.
-
-    Raises:
-        Unsupported: names option `manifest.compression`.
+        schema: as `fastavro.parse_schema` returns it.
+        level: of zstandard in Parquet. Arrow's writer of ORC has no levels.
     """
     import pyarrow as pa
 
@@ -66,11 +60,7 @@ def write_columnar(schema: Any, records: Iterable[dict[str, Any]], form: str, co
 
 
 def read_columnar(data: bytes, where: str) -> list[dict[str, Any]]:
-    """All records of a file in ORC or Parquet, as dicts.
-
-    Raises:
-        TableCorrupt: the bytes are damaged.
-    """
+    """Raises TableCorrupt where the bytes are damaged."""
     import pyarrow as pa
 
     try:
@@ -117,14 +107,14 @@ def _parquet_batches(data: bytes, most: int) -> Iterator[Any]:
 
 
 def _batch_rows(plain: int, most: int, ahead: int = 1) -> int:
-    """How many rows to decode at a time, if each of them may name a value of so many bytes."""
+    """How many rows to decode at a time, if each may name a value of `plain` bytes."""
     if plain > most:
         raise ValueError(_TOO_LARGE.format(most))
     return max(1, min(_BATCH_ROWS, most // max(plain * ahead, 1)))
 
 
 def _plain_size(column: Any) -> int:
-    """The bytes of a column as values of their own, also where the file says that Arrow should keep its dictionary."""
+    """The bytes of a column as values of their own, also where Arrow would keep its dictionary."""
     import pyarrow as pa
 
     if pa.types.is_dictionary(column.type):
@@ -147,7 +137,6 @@ def _check_rows(count: int, data: bytes) -> None:
 
 
 def _fields(record: Any, form: str) -> list[Any]:
-    """The fields of a record. They are numbered from 0, after the version."""
     numbered = [field for field in record["fields"] if field["name"] != _WITHOUT_ID]
     ids = {field["name"]: number for number, field in enumerate(numbered)}
     return [_field(field["name"], field["type"], ids.get(field["name"], -1), form) for field in record["fields"]]

@@ -2,12 +2,12 @@
 
 Owns: `read_columns`. Must not know: what the records mean. Source: Avro specification 1.11 (object container files).
 
-The start of a record is known only after the previous record was decoded. But records start with similar bytes, so their starts
-are guessed, and all records are decoded at once. The guess is correct if the end of each record is the start of the next. If it
-is not, each step decodes one record of every block, because blocks are independent.
+The start of a record is known only after the previous record was decoded. But records start with similar bytes, so
+their starts are guessed, and all are decoded at once. The guess is correct if the end of each record is the start of
+the next. If not, each step decodes one record of every block.
 
-Invariants: The result is that of a reader that decodes record by record. Bytes that do not match their schema completely raise
-`Irregular`. The caller then uses such a reader, whose error says what is wrong and where.
+Invariants: The result is that of a reader that decodes record by record. Bytes that do not match their schema
+completely raise `Irregular`: the caller then uses such a reader, whose error says what is wrong and where.
 """
 
 from __future__ import annotations
@@ -24,22 +24,16 @@ from .values import AvroColumn, Kind
 from .varints import PADDING, Bytes
 
 _NARROWEST, _WIDEST = 256, 2048
-"""The bytes of a record that are decoded together."""
+"""The bytes of a record, and below of all records, that are decoded together."""
 _MOST = 16 << 20
-"""The bytes of all records that are decoded together."""
 _HEAD, _LEAST_ALIKE, _FEWEST_BLOCKS = 16, 5, 4
 """The bytes of each block that are compared; how many consecutive bytes must be equal; in how many blocks."""
 _AT_ONCE, _MOST_ROUNDS = 4096, 16
-"""The number of records that are decoded together, so that their bytes stay in the cache; and how often some may be missing."""
+"""The records that are decoded together, so that their bytes stay in the cache; how often some may be missing."""
 
 
 class Columns:
-    """Records as columns.
-
-    Attributes:
-        rows: the number of records.
-        data: the bytes that text and bytes columns point into.
-    """
+    """Records as columns; `data` are the bytes that text and bytes columns point into."""
 
     def __init__(self, layout: Layout, data: Bytes, taken: Mapping[str, AvroColumn], order: Array) -> None:
         self.rows, self.data = len(order), data
@@ -54,11 +48,10 @@ class Columns:
         return name in self._layout
 
     def kind(self, name: str) -> Kind:
-        """The type of a column."""
         return self._layout[name]
 
     def column(self, name: str, rows: Array | None = None) -> AvroColumn:
-        """A column, by the path of its field (with a dot before a nested field); some of its rows, or all."""
+        """A column, or some of its rows, by the path of its field (with a dot before a nested field)."""
         if rows is not None:
             taken = self._taken.get(name)
             found = self._ordered[name].picked(rows) if taken is None else taken.picked(self._order.take(rows))
@@ -68,7 +61,7 @@ class Columns:
         return self._whole[name]
 
     def _in_order(self, name: str) -> AvroColumn:
-        """A column as it was decoded, but in the order of the records. Only one of the two is kept."""
+        """Only one of the two orders is kept."""
         taken = self._taken.get(name)
         if taken is not None:
             self._ordered[name] = taken.picked(self._order)
@@ -77,11 +70,7 @@ class Columns:
 
 
 def read_columns(containers: Sequence[bytes]) -> Columns:
-    """The records of several containers with the same schema, in order.
-
-    Raises:
-        Irregular: the containers are damaged, differ in their schemas, or cannot be decoded as columns.
-    """
+    """Raises Irregular where the containers are damaged, differ in their schemas, or cannot be decoded as columns."""
     schemas, counts, blocks = set(), [], []
     for data in containers:
         schema, found = stored_blocks(data)
@@ -111,12 +100,7 @@ def _decoded(layout: Layout, counts: Array, blocks: list[StoredBlock]) -> Column
 
 @dataclass(frozen=True)
 class _Frame:
-    """Blocks, one after another.
-
-    Attributes:
-        begins, ends: the start and end of each block.
-        counts: the number of records of each block.
-    """
+    """Blocks, one after another, with the number of records (`counts`) of each."""
 
     data: Bytes
     begins: Array
@@ -125,17 +109,15 @@ class _Frame:
 
     @property
     def rows(self) -> int:
-        """The number of records."""
         return int(self.counts.sum())
 
     @property
     def first_rows(self) -> Array:
-        """The number of the first record of each block."""
         return np.cumsum(self.counts) - self.counts
 
 
 def _guessed(frame: _Frame) -> Array | None:
-    """The likely starts of records: offsets of the bytes with which all blocks begin. None if these bytes are too few."""
+    """The likely starts of records: where the bytes stand with which all blocks begin. None if these bytes are too few."""
     begins = frame.begins[frame.counts > 0]
     if len(begins) < _FEWEST_BLOCKS or begins[-1] + _HEAD > frame.data.end:
         return None
@@ -151,11 +133,7 @@ def _guessed(frame: _Frame) -> Array | None:
 
 
 def _by_guesses(layout: Layout, frame: _Frame, guesses: Array) -> Columns:
-    """Decode all guessed records at once, then those found after them. Checks that each record's end is the next one's start.
-
-    Raises:
-        Irregular: a guess was wrong, too many were missing, or the bytes are damaged.
-    """
+    """Decode all guessed records at once, then those found after them. Each record must end where the next one starts."""
     rows, data = frame.rows, frame.data
     columns = {name: kind.empty(rows) for name, kind in layout.items()}
     records, starts, ends = _Records(layout, columns, data), np.empty(rows, np.int64), np.empty(rows, np.int64)
@@ -183,13 +161,12 @@ def _by_guesses(layout: Layout, frame: _Frame, guesses: Array) -> Columns:
 
 
 def _different(places: Array) -> Array:
-    """The different values, ascending."""
     ordered = np.sort(places, kind="stable")
     return ordered[np.append(True, ordered[1:] != ordered[:-1])] if ordered.size else ordered
 
 
 def _block_by_block(layout: Layout, frame: _Frame) -> Columns:
-    """Decode one record of each block at a time."""
+    """One record of each block at a time."""
     rows, counts = frame.rows, frame.counts
     # The blocks with most records come first, so that the blocks that have an n-th record are a slice, and so are their rows.
     order = np.argsort(-counts, kind="stable")
@@ -218,11 +195,7 @@ class _Records:
         self._pointers = [column for kind, column in self._fields if kind.points]
 
     def taken(self, places: Array, rows: slice, *, are_near: bool = False) -> Array:
-        """Decode the records at these offsets into some rows, and return their ends. Records near each other need no windows.
-
-        Raises:
-            Irregular: the bytes are damaged.
-        """
+        """Decode the records at these offsets into some rows and return their ends."""
         if not are_near and self._width <= min(_WIDEST, self._data.end) and self._width * len(places) <= _MOST:
             try:
                 windows = self._data.windows(places, self._width)

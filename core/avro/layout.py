@@ -22,7 +22,7 @@ Layout: TypeAlias = Mapping[str, Kind]
 
 @lru_cache(maxsize=64)
 def layout_of(schema_json: bytes) -> Layout:
-    """The readers for records of a writer's schema. Raises Irregular for types that manifests never have."""
+    """Raises Irregular for types that manifests never have."""
     try:
         fields = list(_flat(parse_json(schema_json), "", {}))
     except (ValueError, KeyError, TypeError, AttributeError) as error:
@@ -33,7 +33,6 @@ def layout_of(schema_json: bytes) -> Layout:
 
 
 def _flat(record: Any, prefix: str, known: dict[str, Any]) -> Iterator[tuple[str, Kind]]:
-    """The fields of a record and of its nested records, with their kinds."""
     if record["type"] != "record":
         raise Irregular("the schema is not a record")
     _remember(record, known)
@@ -67,7 +66,6 @@ def _kind(schema: Any, known: dict[str, Any]) -> Kind:
 
 
 def _meant(schema: Any, known: dict[str, Any]) -> Any:
-    """The definition of a type that may be given by name or be wrapped."""
     if isinstance(schema, str):
         return known.get(schema, schema)
     if isinstance(schema, dict) and isinstance(schema["type"], (dict, list)):

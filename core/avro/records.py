@@ -1,9 +1,8 @@
 """Write and read containers of records in memory, record by record.
 
-Owns: reading every container format of manifests, lists and index manifests (Avro with every codec, and ORC and Parquet, which
-older tables may use), and writing them. Must not know: what the records mean.
-Source: format/manifests §1, §2. Invariants: Bytes that are cut off or damaged raise `TableCorrupt` with the file's name. A
-container is read completely or not at all.
+Owns: every container format of manifests, lists and index manifests (Avro with every codec, and ORC and Parquet, which
+older tables may use). Must not know: what the records mean. Source: format/manifests §1, §2. Invariants: Damaged bytes
+raise `TableCorrupt` with the file's name. A container is read completely or not at all.
 """
 
 from __future__ import annotations
@@ -21,25 +20,17 @@ from .columnar import ORC_MAGIC, PARQUET_MAGIC, read_columnar, write_columnar
 
 _AVRO = b"Obj\x01"
 _SYNC = b"lakelatch-blocks"
-"""The marker between the blocks of a container. Any 16 bytes will do, because no reader starts in the middle of a manifest.
-With random ones, fastavro's default, the same records would give different bytes each time."""
+"""Any 16 bytes will do, because no reader starts in the middle. With random ones, fastavro's default, the same records
+would give different bytes each time."""
 _CODECS = {"zstd": "zstandard", "none": "null", "gzip": "deflate"}
 _BLOCK_BYTES = 16_000
-"""A block is closed when it has grown to this size: fastavro's default."""
+"""fastavro's default."""
 KEPT_CODECS = ("zstd", "zstandard", "none", "null")
 """The codecs of `with_encoded`: the default of all tables, and no codec at all."""
 
 
 def read_records(data: bytes, where: str) -> list[dict[str, Any]]:
-    """All records of a container, as dicts.
-
-    Args:
-        data: the file's bytes.
-        where: the file's name, for errors.
-
-    Raises:
-        TableCorrupt: the bytes are not a container, or are damaged.
-    """
+    """All records of a container, as dicts. Raises TableCorrupt."""
     if data[:4] == _AVRO:
         return _read_avro(data, where)
     if data[:3] == ORC_MAGIC or data[:4] == PARQUET_MAGIC:
@@ -75,11 +66,8 @@ def _read_avro(data: bytes, where: str) -> list[dict[str, Any]]:
 def _read_known(data: bytes) -> list[dict[str, Any]] | None:
     """The records of a container whose schema need not be parsed again: that takes five times as long as a small manifest.
 
-    Returns:
-        None if anything is unusual. fastavro's own reader then reads the same bytes, or says what is wrong with them.
-
-    Raises:
-        TooLarge: no reader should go on.
+    None if anything is unusual: fastavro's own reader then says what is wrong. Raises TooLarge, after which no reader
+    should go on.
     """
     import fastavro
 
@@ -127,11 +115,7 @@ def _rows_of(schema: bytes) -> Any:
 
 
 def check_sizes(kind: Any) -> None:
-    """Refuse lists of values that take no bytes: their number is bounded by nothing.
-
-    Raises:
-        TooLarge: there is such a list.
-    """
+    """Raises TooLarge for lists of values that take no bytes: their number is bounded by nothing."""
     parts = [kind]
     while parts:
         part = parts.pop()
@@ -147,16 +131,13 @@ def check_sizes(kind: Any) -> None:
 def write_records(
     schema: Any, records: Iterable[dict[str, Any]], *, compression: str = "zstd", level: int = 1, form: str = "avro"
 ) -> bytes:
-    """A container.
+    """A container. Raises Unsupported where ORC or Parquet do not have the codec.
 
     Args:
         schema: the result of `fastavro.parse_schema`.
         compression: the format's or Avro's name of a codec.
-        level: the level of zstandard.
+        level: of zstandard.
         form: `avro`, `orc` or `parquet`.
-
-    Raises:
-        Unsupported: the codec cannot be written with ORC or Parquet.
     """
     if form != "avro":
         return write_columnar(schema, records, form, compression, level)
@@ -187,7 +168,6 @@ def _interruptible() -> Iterator[None]:
 
 
 def encoded(schema: Any, record: dict[str, Any]) -> bytes:
-    """A record as it is in a block of a container."""
     import fastavro
 
     out = io.BytesIO()
@@ -197,12 +177,7 @@ def encoded(schema: Any, record: dict[str, Any]) -> bytes:
 
 
 def with_encoded(header: bytes, records: Iterable[bytes], *, compression: str = "zstd", level: int = 1) -> bytes:
-    """The Avro container that `write_records` would make, of records that are encoded already.
-
-    Args:
-        header: the container without records.
-        compression: one of `KEPT_CODECS`.
-    """
+    """The Avro container that `write_records` would make, of encoded records and the container without records."""
     out, block, count = [header], bytearray(), 0
     for record in records:
         block += record

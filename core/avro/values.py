@@ -30,9 +30,8 @@ class AvroColumn:
 
     Attributes:
         values: numbers; for text and bytes, their offsets in the data; for arrays, the offset of the first item.
-        lengths: for text and bytes, in bytes; for arrays, in items; None for numbers.
+        lengths: of text and bytes, in bytes; of arrays, in items.
         valid: False where the field is null; None if it cannot be null.
-        items: for an array, the column of its items.
     """
 
     values: Array
@@ -42,21 +41,17 @@ class AvroColumn:
 
     @property
     def sizes(self) -> Array:
-        """The lengths. Only for columns that have them."""
         assert self.lengths is not None
         return self.lengths
 
     @property
     def is_empty(self) -> bool:
-        """Is every value null?"""
         return self.valid is not None and not self.valid.any()
 
     def numbers(self) -> list[Any]:
-        """The numbers, None for null."""
         return self._or_none(self.values.tolist())
 
     def slices(self, data: Bytes) -> list[Any]:
-        """Text and bytes as bytes, None for null."""
         return self._or_none(data.slices(self.values.tolist(), (self.values + self.sizes).tolist()))
 
     def lists(self, items: Sequence[Any]) -> list[Any]:
@@ -76,11 +71,7 @@ class AvroColumn:
 
 
 class Kind(Protocol):
-    """A type of values.
-
-    Attributes:
-        points: whether the values of its columns are offsets in the bytes.
-    """
+    """A type of values. `points` says whether the values of its columns are offsets in the bytes."""
 
     @property
     def points(self) -> bool: ...
@@ -92,16 +83,14 @@ class Kind(Protocol):
         """The ends of the values at these offsets."""
 
     def take(self, data: Bytes, places: Array, column: AvroColumn, rows: Some) -> Array:
-        """Decode the values at these offsets into some rows of a column, and return their ends."""
+        """Decode the values at these offsets into some rows, and return their ends."""
 
     def whole(self, data: Bytes, column: AvroColumn) -> AvroColumn:
-        """The column, after decoding the parts that are decoded only on demand."""
+        """The column, with the parts that are decoded only on demand."""
 
 
 @dataclass(frozen=True)
 class Long:
-    """Numbers, of 32 or 64 bits."""
-
     points = False
 
     def empty(self, rows: int) -> AvroColumn:
@@ -120,8 +109,6 @@ class Long:
 
 @dataclass(frozen=True)
 class ByteString:
-    """Text or bytes."""
-
     points = True
 
     def empty(self, rows: int) -> AvroColumn:
@@ -146,7 +133,7 @@ class ByteString:
 
 @dataclass(frozen=True)
 class Nullable:
-    """A union of null and a type: the branch's number, then the value."""
+    """The branch's number, then the value."""
 
     inner: Kind
     null: int
@@ -195,12 +182,11 @@ class Nullable:
 
 
 _COUNT = Nullable(Long(), 0)
-"""The type of a null count. Most are small and not null."""
 
 
 @dataclass(frozen=True)
 class List:
-    """An array in one part: the number of items, the items, 0. Its items are decoded on demand."""
+    """The number of items, the items, 0. The items are decoded on demand."""
 
     item: Kind
 
@@ -253,6 +239,6 @@ class List:
 
 
 def _positions(counts: Array) -> Iterator[Array]:
-    """For each position, the arrays that have an item there, given the number of items of each array."""
+    """For each position, the arrays that have an item there."""
     for position in range(int(counts.max(initial=0))):
         yield np.flatnonzero(counts > position)

@@ -18,7 +18,7 @@ from .blocks import Irregular
 
 WORD = 8
 PADDING = bytes(2 * WORD)
-"""Added after bytes that are read word by word."""
+"""Follows bytes that are read word by word."""
 _SAMPLE = 1 << 16
 _MANY = 1 << 12
 _ONE, _SEVEN, _TOP = np.uint64(1), np.uint64(7), np.uint64(56)
@@ -32,20 +32,12 @@ _JOINS = (
 )
 """Masks for parts of 7, 14 and 28 bits, and the shift that joins every second part to its neighbour."""
 _SMALL = np.array([(byte >> 1) ^ -(byte & 1) for byte in range(128)], np.int64)
-"""Numbers of one byte."""
 _SMALL_PAIRS, _PAIR_BITS = np.uint64(0x0002000200020002), np.uint64(0x80FF80FF80FF80FF)
 _PAIR_ENDS = np.array([2**16 - 1, 2**32 - 1, 2**48 - 1, 2**64 - 1], np.uint64)
 
 
 class Bytes:
-    """Bytes that are read at many offsets.
-
-    Args:
-        whole: the bytes, followed by `PADDING`.
-
-    Attributes:
-        end: the number of bytes without the padding.
-    """
+    """Bytes with `PADDING` behind them; `end` is their number without it."""
 
     def __init__(self, whole: bytes | Array) -> None:
         self.end = len(whole) - len(PADDING)
@@ -57,7 +49,7 @@ class Bytes:
         self._words = np.ndarray((self.end + WORD + 1,), "<u8", whole, strides=(1,))
 
     def slices(self, starts: Sequence[int], ends: Sequence[int]) -> list[bytes]:
-        """The bytes between some offsets. For many of them, all bytes become one object first, whose slices are made faster."""
+        """For many offsets, all bytes become one object first, whose slices are made faster."""
         whole = self._source
         if not isinstance(whole, bytes) and len(starts) >= _MANY:
             whole = whole.tobytes()
@@ -68,23 +60,20 @@ class Bytes:
         return [bytes(view[start:end]) for start, end in zip(starts, ends, strict=True)]
 
     def windows(self, places: Array, width: int) -> Bytes:
-        """`width` bytes from each offset, one after another, because bytes that are close together are read faster.
-
-        Raises:
-            IndexError: some are beyond the end.
+        """`width` bytes from each offset, one after another: bytes that are close together are read faster. May raise
+        IndexError.
         """
         return Bytes(np.lib.stride_tricks.sliding_window_view(self._bytes, width)[places].reshape(-1))
 
     def at(self, places: Array) -> Array:
-        """The byte at each offset."""
         return self._bytes.take(places)
 
     def words(self, places: Array) -> Array:
-        """The eight bytes at each offset as one word, with the first byte lowest."""
+        """The eight bytes at each offset, the first one lowest."""
         return self._words[places]
 
     def places_of(self, needle: bytes) -> Array:
-        """The offsets of these bytes, ascending. At most as many bytes as the padding can be searched for."""
+        """The offsets of these bytes, ascending; they are no longer than the padding."""
         often = np.bincount(self._bytes[:_SAMPLE], minlength=256)
         rarest_first = sorted(range(len(needle)), key=lambda i: often[needle[i]])
         first = rarest_first[0]
@@ -94,12 +83,11 @@ class Bytes:
         return places
 
     def small_pairs(self, places: Array) -> Array:
-        """The number of pairs, up to four, of the number 1 and a number of one byte: items that are small and not null."""
+        """The pairs, up to four, of the number 1 and a number of one byte: items that are small and not null."""
         other = (self.words(places) ^ _SMALL_PAIRS) & _PAIR_BITS
         return np.searchsorted(_PAIR_ENDS, (other & (~other + _ONE)) - _ONE, side="right")
 
     def cut(self, places: Array, width: int) -> bytes:
-        """`width` bytes from each offset, one after another."""
         count = -(-width // WORD)
         table = np.empty((len(places), count), "<u8")
         for n in range(count):
@@ -125,7 +113,7 @@ class Bytes:
         return _unzigzag(value), places + sizes
 
     def _long_longs(self, places: Array) -> tuple[Array, Array]:
-        """`longs`, decoded byte by byte, for numbers of nine or ten bytes."""
+        """Byte by byte, for numbers of nine or ten bytes."""
         value, at = np.zeros(len(places), np.uint64), places.copy()
         more, shift = np.arange(len(places)), 0
         while more.size:

@@ -17,7 +17,6 @@ from ..rows.types import AtomicType
 from ..rows.values import EXACT
 
 Cast = Callable[[Any], Any]
-"""Converts an Arrow array of the old type to one of the new type."""
 
 WIDE_DIGITS = 76
 """Enough digits for every decimal at every scale."""
@@ -28,31 +27,19 @@ class CastFailure(Exception):
 
 
 def numpy_of(array: Any) -> Any:
-    """The values as a NumPy array, with 0 for null."""
+    """With 0 for null."""
     return pc.fill_null(array, 0).to_numpy(zero_copy_only=False) if array.null_count else array.to_numpy()
 
 
 def with_nulls_of(array: Any, values: Any, arrow: Any) -> Any:
-    """NumPy values as an Arrow array with the nulls of `array`.
-
-    Args:
-        values: the values, which are converted to the NumPy type of `arrow` as in C.
-        arrow: a numeric type.
-    """
+    """NumPy values, converted to the numeric type `arrow` as in C, with the nulls of `array`."""
     with np.errstate(over="ignore"):
         made = values.astype(arrow.to_pandas_dtype())
     return pa.array(made, arrow, mask=array.is_null().to_numpy(zero_copy_only=False) if array.null_count else None)
 
 
 def by_value(array: Any, convert: Callable[[Any], Any], arrow: Any) -> Any:
-    """Convert an array, each distinct value once.
-
-    Args:
-        convert: converts Arrow's Python object to one that `pa.array` accepts for `arrow`, or to None.
-
-    Raises:
-        OverflowError: A value does not fit into `arrow`.
-    """
+    """Convert each distinct value once, to what `pa.array` accepts for `arrow`, or to None. May raise OverflowError."""
     floating = pa.types.is_floating(array.type)
     bits = pa.int64() if array.type == pa.float64() else pa.int32()  # keeps 0.0 and -0.0 apart
     encoded = (array.view(bits) if floating else array).dictionary_encode()
@@ -65,14 +52,14 @@ def by_value(array: Any, convert: Callable[[Any], Any], arrow: Any) -> Any:
 
 
 def unscaled(array: Any) -> Any:
-    """The lowest 64 bits of the unscaled decimals; arbitrary for nulls."""
+    """The lowest 64 bits; arbitrary for nulls."""
     _, data = array.buffers()
     words = np.frombuffer(data, np.int64)
     return words[2 * array.offset : 2 * (array.offset + len(array)) : 2]
 
 
 def fitted(array: Any, target: AtomicType) -> Any:
-    """Decimals rounded half up to the scale of `target`, or null if the digits before the point do not fit."""
+    """Decimals rounded half up; null if the digits before the point do not fit."""
     scale = max(array.type.scale, target.scale)
     wide = array.cast(pa.decimal256(WIDE_DIGITS, scale))
     if scale > target.scale:

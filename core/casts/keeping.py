@@ -99,10 +99,7 @@ def always_kept(source: DataType, target: DataType) -> bool:
 
 
 def judged(source: DataType, target: DataType, low: Any, high: Any) -> tuple[Verdict, Any]:
-    """What happens to the values between two bounds, and the bound that shows it.
-
-    Args:
-        low, high: not above and not below any value, in the form of `rows.values`; None where it is not known.
+    """What happens to the values between two bounds (None if unknown), and the bound that shows it.
 
     >>> judged(AtomicType("BIGINT"), AtomicType("INT"), 1, 9), judged(AtomicType("BIGINT"), AtomicType("INT"), 1, 2**40)
     (('kept', None), ('lost', 1099511627776))
@@ -125,7 +122,7 @@ def judged(source: DataType, target: DataType, low: Any, high: Any) -> tuple[Ver
 
 
 def can_fail(source: DataType, target: DataType) -> bool:
-    """Can a value of the old type make reads with the new type fail, rather than become another value?"""
+    """Can reads fail, rather than find another value?"""
     texts = STRING_ROOTS + BINARY_ROOTS
     return isinstance(source, AtomicType) and source.root in STRING_ROOTS and getattr(target, "root", "") not in texts
 
@@ -142,7 +139,7 @@ def _can_be_read(text: str, source: AtomicType, target: AtomicType) -> bool:
 
 
 def _limits(source: AtomicType, target: AtomicType) -> tuple[Any, Any] | None:
-    """The smallest and largest value that the cast keeps with all values between; None if bounds do not decide."""
+    """The least and greatest value that the cast keeps with all between them; None if bounds do not decide."""
     old, new = source.root, target.root
     whole = old in INTEGER_ROOTS or (old == "DECIMAL" and source.scale == 0)
     if whole and new in INTEGER_ROOTS:
@@ -171,7 +168,6 @@ def _unrounded(source: AtomicType, target: AtomicType, most: Decimal) -> tuple[D
 
 
 def _held(source: AtomicType) -> tuple[Any, Any] | None:
-    """The smallest and largest value of a type."""
     if source.root in INTEGER_ROOTS:
         return integer_range(source.root)
     if source.root == "DECIMAL":
@@ -181,7 +177,6 @@ def _held(source: AtomicType) -> tuple[Any, Any] | None:
 
 
 def _text_length(source: AtomicType) -> int:
-    """How many characters the longest text of a value has; `MAX_LENGTH` if that is not known."""
     match source.root:
         case root if root in STRING_ROOTS:
             return source.length

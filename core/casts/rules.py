@@ -46,11 +46,7 @@ _COMPACT_DIGITS = 18
 
 
 def cast_of(source: AtomicType, target: AtomicType) -> Cast | None:
-    """The cast from one type to another; None if Apache Paimon has no such cast.
-
-    Args:
-        source: the type in the old schema; arrays have its Arrow type.
-        target: the type in the new schema. Nullability does not matter.
+    """The cast of arrays of the old type, whatever its nullability; None if Apache Paimon has no such cast.
 
     >>> narrow = cast_of(AtomicType("INT"), AtomicType("TINYINT"))
     >>> narrow(pa.array([383, None], pa.int32())).to_pylist()
@@ -76,7 +72,7 @@ def _number_to_number(source: AtomicType, target: AtomicType) -> Cast:
 
 
 def _saturated(values: Any, bits: int) -> Any:
-    """Floating point numbers as integers, like Java: NaN becomes 0, and numbers out of range the nearest limit."""
+    """Like Java: NaN becomes 0, and numbers out of range the nearest limit."""
     low, high = -(2 ** (bits - 1)), 2 ** (bits - 1)
     out = np.zeros(len(values), np.int64)
     inside = (values > low) & (values < high)

@@ -28,7 +28,7 @@ _FALSE = frozenset(("f", "false", "n", "no", "0"))
 
 
 def to_text(source: AtomicType, target: AtomicType) -> Cast | None:
-    """Print values like Java, truncated or padded to the length; dates and times can only become a STRING."""
+    """Print values like Java, truncated or padded; dates and times can only become a STRING."""
     plain = plain_text(source)
     if source.root in ("DATE", "TIME", *TIMESTAMP_ROOTS):
         return plain if target.root == "VARCHAR" and target.length == MAX_LENGTH else None
@@ -36,14 +36,12 @@ def to_text(source: AtomicType, target: AtomicType) -> Cast | None:
 
 
 def of_length(array: Any, target: AtomicType) -> Any:
-    """Texts truncated to the length of a CHAR or VARCHAR; for a CHAR, padded with blanks."""
     if target.length < MAX_LENGTH:
         array = pc.utf8_slice_codeunits(array, 0, target.length)
     return pc.utf8_rpad(array, target.length, " ") if target.root == "CHAR" else array
 
 
 def plain_text(source: AtomicType) -> Cast:
-    """Print values like Java."""
     match source.root:
         case "FLOAT" | "DOUBLE":
             single = source.root == "FLOAT"
@@ -67,7 +65,7 @@ def _naive(array: Any) -> Any:
 
 
 def nested_text(source: DataType) -> Cast | None:
-    """Print ARRAY, MAP and ROW as `[1, null]`, `{a -> 1}`, `{1, x}`; None if a part cannot become text.
+    """Print ARRAY, MAP and ROW like Java; None if a part cannot become text.
 
     >>> as_text = nested_text(MapType(AtomicType("INT"), ArrayType(AtomicType("BOOLEAN"))))
     >>> as_text(pa.array([[(1, [True, None])], [], None], pa.map_(pa.int32(), pa.list_(pa.bool_())))).to_pylist()
@@ -111,7 +109,6 @@ def _row_text(array: Any, parts: list[Any]) -> Any:
 
 
 def _listed(array: Any, elements: Any, brackets: str) -> Any:
-    """Print lists, given the texts of all elements to which the offsets of the array refer."""
     lists = pa.ListArray.from_arrays(array.offsets, pc.fill_null(elements, "null"))
     return _bracketed(array, pc.binary_join(lists, ", "), brackets)
 
@@ -120,7 +117,7 @@ def _listed(array: Any, elements: Any, brackets: str) -> Any:
 
 
 def _parsed(parse: Callable[[str], Any], target: str, arrow: Any) -> Cast:
-    """Parse each distinct text; `parse` raises ValueError if it cannot."""
+    """`parse` raises ValueError for a text that it cannot parse."""
 
     def convert(text: str) -> Any:
         try:
@@ -136,7 +133,7 @@ def _all(array: Any, pattern: str) -> bool:
 
 
 def to_boolean(array: Any) -> Any:
-    """Parse t, true, y, yes, 1 and their opposites, in any case."""
+    """t, true, y, yes, 1 and their opposites, in any case."""
     return _parsed(_boolean, "BOOLEAN", pa.bool_())(array)
 
 
@@ -152,7 +149,7 @@ _BITS = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "BIGINT": 64}
 
 
 def to_integer(target: AtomicType) -> Cast:
-    """Parse digits after an optional sign. A fraction is checked and dropped; blanks and numbers out of range fail."""
+    """Digits after an optional sign. A fraction is checked and dropped; blanks and numbers out of range fail."""
     bits, arrow = _BITS[target.root], to_arrow(target)
 
     def parse(text: str) -> int:
@@ -175,7 +172,7 @@ _HEX_FLOAT = re.compile(r"([+-]?0[xX](?:[0-9a-fA-F]+\.?[0-9a-fA-F]*|\.[0-9a-fA-F
 
 
 def to_double(target: AtomicType) -> Cast:
-    """Parse like Java's `parseDouble`, with blanks around, a type letter, `NaN`, `Infinity` and hexadecimal numbers."""
+    """Like Java's `parseDouble`, with blanks around, a type letter, `NaN`, `Infinity` and hexadecimal numbers."""
     slowly = _parsed(_double, target.root, pa.float64())
 
     def cast(array: Any) -> Any:
@@ -199,7 +196,7 @@ _DECIMAL = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?", 
 
 
 def to_decimal(target: AtomicType) -> Cast:
-    """Parse and round half up to the scale; null if the digits before the point do not fit."""
+    """Rounded half up to the scale; null if the digits before the point do not fit."""
     step = Decimal(1).scaleb(-target.scale)
 
     def parse(text: str) -> Decimal | None:
@@ -223,7 +220,7 @@ _DIGITS = re.compile(r"[0-9]+", re.ASCII)
 
 
 def to_date(array: Any) -> Any:
-    """Parse `y`, `y-m` or `y-m-d` up to a blank; digits alone are days since 1970."""
+    """`y`, `y-m` or `y-m-d` up to a blank; digits alone are days since 1970."""
     if _all(array, r"^[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|1[0-9]|2[0-8])$"):
         return array.cast(pa.date32())
     return _parsed(_day, "DATE", pa.int32())(array).view(pa.date32())
@@ -264,7 +261,7 @@ def _whole(text: str) -> int:
 
 
 def to_time(array: Any) -> Any:
-    """Parse `h`, `h:m`, `h:m:s[.fraction]` with an offset; digits alone are milliseconds of the day."""
+    """`h`, `h:m`, `h:m:s[.fraction]` with an offset; digits alone are milliseconds of the day."""
     return _parsed(_time_of_day, "TIME", pa.int32())(array).view(pa.time32("ms"))
 
 
@@ -305,7 +302,7 @@ _STEPS = {0: 1_000_000_000, 3: 1_000_000, 6: 1_000, 9: 1}
 
 
 def to_timestamp(target: AtomicType) -> Cast:
-    """Parse `y-m-d` and a time after a blank or T; digits alone are in the unit of a TIMESTAMP(0), (3), (6) or (9)."""
+    """`y-m-d` and a time after a blank or T; digits alone are in the unit of a TIMESTAMP(0), (3), (6) or (9)."""
     arrow = to_arrow(target)
     unit, step = NANOS_PER_UNIT[arrow.unit], 10 ** (9 - target.precision)
 
@@ -321,7 +318,6 @@ def to_timestamp(target: AtomicType) -> Cast:
 
 
 def _moment(text: str) -> int:
-    """Nanoseconds since 1970."""
     found = _MOMENT.fullmatch(text)
     if found is None:
         raise ValueError("not a date and time")

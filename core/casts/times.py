@@ -44,17 +44,15 @@ def timestamp_to_date(array: Any) -> Any:
 
 
 def timestamp_to_time(array: Any) -> Any:
-    """The milliseconds of the day."""
     return with_nulls_of(array, _millis_of(array) % MILLIS_PER_DAY, pa.int32()).view(pa.time32("ms"))
 
 
 def timestamp_to_seconds(target: AtomicType) -> Cast:
-    """Whole seconds since 1970, rounded towards zero; an INT wraps around."""
+    """Rounded towards zero; an INT wraps around."""
     return lambda array: with_nulls_of(array, _towards_zero(_millis_of(array), 1000) // 1000, to_arrow(target))
 
 
 def seconds_to_timestamp(target: AtomicType) -> Cast:
-    """The time of a number of seconds since 1970."""
     return lambda array: _labelled(array.cast(pa.int64()).view(pa.timestamp("s")), target)
 
 
@@ -85,10 +83,8 @@ def _millis_of(array: Any) -> Any:
 
 
 def _millis(values: Any, unit: str) -> Any:
-    """Milliseconds since 1970, rounded down."""
     return values // (NANOS_PER_MILLI // NANOS_PER_UNIT[unit])
 
 
 def _towards_zero(values: Any, step: int) -> Any:
-    """Round towards zero to a multiple of the step, like Java's division."""
     return np.sign(values) * (np.abs(values) // step * step)

@@ -1,11 +1,11 @@
 """Translates filters of other tools, which come as Arrow compute expressions, to predicates that keep at least the same rows.
 
-Owns: reading an expression's tree, and the cases in which Arrow's comparisons differ from the format's. Must not know: tables,
-datasets, who sends the expression. Source: format/statistics §3; format/binary-row §2 (floats).
+Owns: reading an expression's tree, and the cases in which Arrow's comparisons differ from the format's. Must not know:
+tables, datasets, who sends the expression. Source: format/statistics §3; format/binary-row §2 (floats).
 
-Invariants: A row that the expression keeps is kept by the predicate; the tool's expression is still evaluated afterwards. What
-is not understood keeps every row. A negation is translated only if its part keeps exactly the same rows, because the negation of
-a wider condition is narrower.
+Invariants: A row that the expression keeps is kept by the predicate; the tool's expression is still evaluated
+afterwards. What is not understood keeps every row. A negation is translated only if its part keeps exactly the same
+rows: the negation of a wider condition is narrower.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ _Node: TypeAlias = "_Reference | _Literal | _Call"
 
 @dataclass(frozen=True)
 class _Found:
-    """A predicate, and whether it keeps exactly the rows of the expression (and is unknown for the same rows)."""
+    """`exact`: the predicate keeps exactly the rows of the expression (and is unknown for the same rows)."""
 
     predicate: Predicate
     exact: bool = True
@@ -71,14 +71,8 @@ class _NotUnderstood(Exception):
 
 
 def wider_predicate(expression: Any, fields: Sequence[Field]) -> Predicate | None:
-    """A predicate that keeps every row that an expression keeps, and perhaps more.
-
-    Args:
-        expression: a `pyarrow.compute.Expression`.
-        fields: the columns of the rows.
-
-    Returns:
-        The predicate, bound to the columns; None if all rows must be kept.
+    """A predicate, bound to the columns, that keeps every row that an expression of `pyarrow.compute` keeps, and
+    perhaps more; None if all rows must be kept.
 
     >>> import pyarrow.compute as pc
     >>> fields = [Field(0, "a", AtomicType("INT")), Field(1, "b", AtomicType("INT"))]
@@ -94,7 +88,7 @@ def wider_predicate(expression: Any, fields: Sequence[Field]) -> Predicate | Non
 
 
 def names_in(expression: Any, fields: Sequence[Field]) -> frozenset[str]:
-    """The columns that an expression needs: all of them if its form is not understood."""
+    """All columns if the expression's form is not understood."""
     try:
         return frozenset(_names(_tree(expression, fields)))
     except _NotUnderstood:
@@ -114,10 +108,8 @@ def _names(node: _Node) -> Iterator[str]:
 
 
 def _tree(expression: Any, fields: Sequence[Field]) -> _Node:
-    """The tree of an expression.
-
-    Arrow has no functions to look into an expression, but pickles it as a record batch: its metadata list the nodes in order, and
-    its columns hold the literals and options.
+    """Arrow has no functions to look into an expression, but pickles it as a record batch: its metadata list the nodes
+    in order, and its columns hold the literals and options.
     """
     if any("\n" in f.name or "\r" in f.name for f in fields):
         raise _NotUnderstood  # the list of nodes has one line for each
@@ -136,8 +128,6 @@ def _tree(expression: Any, fields: Sequence[Field]) -> _Node:
 
 
 class _Words:
-    """The nodes of an expression, in the order in which Arrow lists them."""
-
     def __init__(self, lines: list[str], batch: pa.RecordBatch) -> None:
         self.lines, self._batch = lines, batch
 
@@ -228,7 +218,7 @@ def _joined(kind: type[And | Or], parts: list[_Found]) -> Predicate:
 
 
 def _place(reference: _Reference, columns: Mapping[str, Field]) -> tuple[Comparison, AtomicType] | None:
-    """The column or field as a test whose operator is still open, and its type; None if it cannot be compared."""
+    """A test whose operator is still open, and its type; None if it cannot be compared."""
     leaf = Comparison("is_null", reference.path[0], path=reference.path[1:])
     try:
         kind: DataType = type_at(columns[leaf.column].type, leaf)

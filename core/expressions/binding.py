@@ -1,11 +1,9 @@
 """Binding: the columns and types of an expression are checked, and comparisons with values become `Comparison`s.
 
-Owns: `bind`, and `condition_of`, the one way from what a caller gives as a condition to a bound one. Must not know: Arrow
-columns with rows, statistics.
-Sources: architecture §5; format/statistics §3; format/binary-row §2 (floats).
-
-Invariants: Text and `col()` give the same tree. Binding twice changes nothing. A condition is bound to the same tree wherever it
-is used, so that it means the same whether files are chosen by it or rows.
+Owns: `bind`, and `condition_of`, the one way from what a caller gives as a condition to a bound one. Must not know:
+Arrow columns with rows, statistics. Sources: architecture §5; format/statistics §3; format/binary-row §2 (floats).
+Invariants: Text and `col()` give the same tree. Binding twice changes nothing. A condition is bound to the same tree
+wherever it is used, so that it means the same whether files are chosen by it or rows.
 """
 
 from __future__ import annotations
@@ -61,17 +59,12 @@ def condition_of(
     names: Names | None = None,
     where: str = "where",
 ) -> Expression | None:
-    """A bound condition from what the caller gave.
+    """A bound condition from what the caller gave: one made with `ll.col`, SQL text, or None for all rows. Raises
+    InvalidArgument.
 
     Args:
-        given: a condition made with `ll.col`, bound or not, or SQL text; None for all rows.
-        fields: the columns of the table.
         zone: of times that are points in time and have none; None refuses them.
         names: the names that may be used; by default those of the columns.
-        where: what the condition is for, for errors.
-
-    Raises:
-        InvalidArgument: it is no condition, or does not fit the columns.
 
     >>> str(condition_of("a > 1.5 AND a % 2 = 0", [Field(0, "a", AtomicType("INT"))]))
     'a > 1 AND (a % 2) = 0'
@@ -94,20 +87,16 @@ def condition_of(
 def bind(
     expression: Expression, fields: Sequence[Field], zone: tzinfo | None = None, where: str = "where"
 ) -> Expression:
-    """A condition on the rows of one table, whose literals are values of their columns. Binding twice changes nothing.
+    """A condition on the rows of one table, whose literals are values of their columns.
 
-    A number between two values of an integer or DECIMAL column, or out of its range, is not an error. The comparison is
-    replaced by an equivalent one with a value of the column (``int_column > 1.5`` becomes ``int_column > 1``).
+    A number between two values of an integer or DECIMAL column, or out of its range, gives an equivalent comparison
+    with a value of the column (``int_column > 1.5`` becomes ``int_column > 1``).
 
     Args:
-        expression: the condition as the user built it.
-        fields: the columns of the table.
-        zone: the zone of text and dates without one, where the column counts points in time (see `coerce_literal`); None
-            refuses them.
+        zone: of text and dates without one, where the column counts points in time (see `coerce_literal`); None refuses them.
 
     Raises:
-        InvalidArgument: A column does not exist (the message lists similar ones), its type does not support the test, or
-            a literal does not fit.
+        InvalidArgument: A column does not exist (the message lists similar ones), or the test or a literal does not fit.
 
     >>> bind(Comparison(">", "st.a", (1,)), [Field(0, "st", RowType((Field(1, "a", AtomicType("INT")),)))])
     Comparison(op='>', column='st', literals=(1,), path=('a',))
@@ -120,13 +109,7 @@ def bind(
 
 @dataclass(frozen=True)
 class Binder:
-    """Makes comparisons of columns of the target with values into `Comparison`s, in conditions on one row or a pair.
-
-    Attributes:
-        fields: the columns of the target.
-        zone: see `bind`.
-        where: what the expression is for, for errors.
-    """
+    """Makes comparisons of columns of the target with values into `Comparison`s, in conditions on one row or a pair."""
 
     fields: Sequence[Field]
     zone: tzinfo | None
@@ -137,7 +120,6 @@ class Binder:
         return {f.name: f for f in self.fields}
 
     def condition(self, expression: Expression) -> Expression:
-        """An expression of which it matters whether it is true."""
         match expression:
             case Comparison():
                 return bound_comparison(expression, self._by_name, self.zone)
@@ -158,7 +140,6 @@ class Binder:
                 return self.value(expression)
 
     def value(self, expression: Expression) -> Expression:
-        """An expression of any type."""
         if _is_logic(expression):
             return self.condition(expression)
         if isinstance(expression, InZone):
@@ -178,7 +159,7 @@ class Binder:
         return rebuilt(expression, lambda part: self.condition(part) if _is_logic(part) else self._settled(part))
 
     def _comparison(self, expression: Expression) -> Expression | None:
-        """The test of a column against values that a call is; None if it is something else."""
+        """None if a call is no test of a column against values."""
         match expression:
             case Comparison():
                 return self.condition(expression)
@@ -242,7 +223,6 @@ def _flat(kind: type[And | Or], parts: Sequence[Expression]) -> Expression:
 
 
 def _check_computed(condition: Expression, fields: Sequence[Field], where: str) -> None:
-    """Refuse parts of a condition whose types do not fit their operators, or that are not true or false."""
     match condition:
         case And(parts=parts) | Or(parts=parts):
             for part in parts:
@@ -256,11 +236,7 @@ def _check_computed(condition: Expression, fields: Sequence[Field], where: str) 
 
 
 def check_condition(condition: Expression, schemas: Mapping[str, pa.Schema], where: str) -> None:
-    """Refuse an expression that is not true or false, or whose types do not fit its operators.
-
-    Args:
-        schemas: the columns of each table, with their types.
-    """
+    """Refuse an expression that is not true or false, or whose types do not fit its operators."""
     named: dict[str, dict[str, pa.Field]] = {table: {} for table in schemas}
     for reference in references_of(condition):
         table, column = reference.parts[:2]
@@ -274,7 +250,7 @@ def check_condition(condition: Expression, schemas: Mapping[str, pa.Schema], whe
 
 
 def bound_comparison(leaf: Comparison, by_name: Mapping[str, Field], zone: tzinfo | None) -> Expression:
-    """A comparison whose column exists and whose literals are values of it."""
+    """The column must exist; the literals become values of it. Raises InvalidArgument."""
     words = located((leaf.column, *leaf.path), by_name) if leaf.column not in by_name else None
     if leaf.column not in by_name:
         if words is None:
@@ -298,14 +274,7 @@ def bound_comparison(leaf: Comparison, by_name: Mapping[str, Field], zone: tzinf
 
 
 def type_at(data_type: DataType, leaf: Comparison) -> DataType:
-    """The type of what a bound comparison tests: that of its column, or of the field that its path leads to.
-
-    Args:
-        data_type: the type of the column.
-
-    Raises:
-        InvalidArgument: the path leads to no field of a ROW.
-    """
+    """The type of what a bound comparison tests. Raises InvalidArgument where its path leads to no field of a ROW."""
     name = leaf.column
     for part in leaf.path:
         if not isinstance(data_type, RowType):
@@ -323,7 +292,7 @@ def type_at(data_type: DataType, leaf: Comparison) -> DataType:
 
 
 def _snapped(leaf: Comparison, data_type: DataType, where: str) -> Expression:
-    """Bind exact numbers; a literal that is not a value of the column gives an equivalent comparison with one that is."""
+    """A literal that is not a value of the column gives an equivalent comparison with one that is."""
     assert isinstance(data_type, AtomicType)
     steps = [_grid_step(v, data_type, where) for v in leaf.literals]
     if leaf.op == "in":
@@ -342,7 +311,6 @@ def _snapped(leaf: Comparison, data_type: DataType, where: str) -> Expression:
 
 
 def _grid_step(literal: Any, data_type: AtomicType, where: str) -> tuple[Any, bool]:
-    """(the column's value, True), or (the next lower value, or "below" or "above" if out of range, False)."""
     literal = plain_scalar(literal)
     if literal is None:
         return None, True

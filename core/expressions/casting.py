@@ -25,11 +25,7 @@ _ZONED = r":\S*(Z|[+-]\d{2}(:?\d{2})?)$"
 
 
 def cast(scope: Scope, value: Any, data_type: DataType) -> Any:
-    """A value, or a column of values, as another type.
-
-    Raises:
-        InvalidArgument, pa.ArrowException: it cannot be one.
-    """
+    """A value, or a column of values. Raises InvalidArgument or pa.ArrowException."""
     target, given = to_arrow(data_type), value.type
     if _is.is_null(given):
         return pc.cast(value, target)
@@ -64,7 +60,7 @@ def _is_moment(t: Any) -> bool:
 
 
 def _of_text(scope: Scope, text: Any, target: Any) -> Any:
-    """Text with a zone is a point in time by itself, and any other text in the zone of the scope."""
+    """Text with a zone is a point in time by itself, other text in the zone of the scope."""
     if _is.is_boolean(target):
         return pc.cast(text, target)
     text = pc.utf8_trim_whitespace(text)
@@ -82,7 +78,7 @@ def _has_any(value: Any) -> bool:
 
 
 def _moment_of(scope: Scope, number: Any, target: Any, data_type: DataType) -> Any:
-    """The point in time so many seconds after 1970; fractions below a microsecond are cut off."""
+    """Fractions of a second below a microsecond are cut off."""
     if not _is.is_timestamp(target) or target.tz is None or _is.is_boolean(number.type):
         raise _refused(scope, number.type, data_type)
     if _is.is_integer(number.type):
@@ -96,7 +92,7 @@ def _moment_of(scope: Scope, number: Any, target: Any, data_type: DataType) -> A
 
 
 def _seconds_of(scope: Scope, moment: Any, target: Any, data_type: DataType) -> Any:
-    """The seconds since 1970; an integer has the last whole one."""
+    """An integer has the last whole second."""
     if not is_instant(moment) or _is.is_boolean(target):
         raise _refused(scope, moment.type, data_type)
     if _is.is_integer(target):

@@ -1,10 +1,9 @@
 """Evaluates expressions on Arrow columns.
 
-Owns: `evaluate`, `to_arrow_mask` for conditions, and the rules of AND, OR and CASE. Must not know: the names of functions
-(`functions`), SQL text.
-Source: architecture §5; format/statistics §3.
-Invariants: SQL's three-valued logic. No Python code runs per row. An expression is evaluated on the rows that need its value
-only, so that `CASE WHEN b <> 0 THEN a / b END` never divides by zero.
+Owns: `evaluate`, `to_arrow_mask` for conditions, and the rules of AND, OR and CASE. Must not know: the names of
+functions (`functions`), SQL text. Source: architecture §5; format/statistics §3.
+Invariants: SQL's three-valued logic. No Python code runs per row. An expression is evaluated only on the rows that need
+its value, so that `CASE WHEN b <> 0 THEN a / b END` never divides by zero.
 """
 
 from __future__ import annotations
@@ -47,22 +46,13 @@ from .tree import (
 )
 
 Tables = Mapping[str, Any]
-"""For each table, a batch with the columns that are named. All have the same number of rows."""
+"""For each table, a batch with the columns that are named; all have the same number of rows."""
 
 _MAY_FAIL = frozenset(("/", "%", "+", "-", "*", "negate", "mod", "in"))
 
 
 def evaluate(expression: Expression, tables: Tables, rows: int, where: str = "expression") -> Any:
-    """The values of an expression.
-
-    Args:
-        expression: bound by `Names`.
-        tables: the rows of each table.
-        rows: their number.
-        where: what the expression is for, for errors.
-
-    Returns:
-        An Arrow array with one value per row, or a scalar if it is the same for all.
+    """The values of an expression bound by `Names`: an Arrow array, or a scalar if it is the same for all rows.
 
     Raises:
         InvalidArgument: the types do not fit the operators, or a value cannot be computed: an overflow, a division by zero.
@@ -86,14 +76,7 @@ def condition(expression: Expression, tables: Tables, rows: int, where: str = "c
 
 
 def to_arrow_mask(predicate: Expression, table: Any, where: str = "where") -> pa.BooleanArray:
-    """The rows that a condition keeps, as a mask.
-
-    Args:
-        predicate: a condition on one table, bound to its columns (see `binding.bind`).
-        table: a `pa.Table` or `pa.RecordBatch` with the columns of the condition.
-
-    Returns:
-        One boolean per row, never null.
+    """One boolean per row, never null, for a condition bound by `binding.bind`.
 
     >>> to_arrow_mask(Comparison(">", "a", (1,)), pa.table({"a": [1, 2, None]})).to_pylist()
     [False, True, False]
@@ -112,12 +95,7 @@ def to_arrow_mask(predicate: Expression, table: Any, where: str = "where") -> pa
 def rows_kept(
     predicate: Expression, columns: Mapping[str, Sequence[Any]], fields: Sequence[Field], rows: int
 ) -> list[bool]:
-    """Which of some rows, given as values of the module `rows.values`, a condition keeps.
-
-    Args:
-        predicate: bound to `fields`.
-        columns: for each column of the condition, one value per row.
-        rows: their number.
+    """Which rows, given as values of the module `rows.values`, a condition bound to `fields` keeps.
 
     >>> rows_kept(Comparison(">", "a", (1,)), {"a": [1, 2, None]}, [Field(0, "a", AtomicType("INT"))], 3)
     [False, True, False]
@@ -154,11 +132,7 @@ def _mask(expression: Expression, tables: Tables, rows: int, where: str) -> pa.B
 
 
 def type_of(expression: Expression, tables: Mapping[str, pa.Schema], where: str = "expression") -> pa.DataType:
-    """The Arrow type of an expression, which is found without any row.
-
-    Raises:
-        InvalidArgument: the types do not fit the operators.
-    """
+    """The Arrow type of an expression, found without any row. Raises InvalidArgument."""
     named: dict[str, dict[str, pa.Array]] = {}
     for table, column, *_ in (reference.parts for reference in references_of(expression)):
         named.setdefault(table, {})[column] = pa.nulls(0, tables[table].field(column).type)
@@ -167,7 +141,6 @@ def type_of(expression: Expression, tables: Mapping[str, pa.Schema], where: str 
 
 
 def literal_scalar(literal: Literal, scope: Scope) -> pa.Scalar:
-    """A literal as an Arrow scalar of its own type."""
     value = literal.value
     if literal.kind:
         return _typed(literal, scope)
@@ -251,7 +224,7 @@ class _Evaluation:
     # ----------------------------------------------------------------------------------------------- logic, choices
 
     def _logical(self, is_or: bool, first: Any, part: Expression) -> Any:
-        """`first` AND or OR a further part, which is computed for the rows only that `first` does not decide."""
+        """The further part is computed only for the rows that `first` does not decide."""
         kernel = pc.or_kleene if is_or else pc.and_kleene
         if not _may_fail(part) or (isinstance(first, pa.Scalar) and first.as_py() is not is_or):
             return kernel(first, self._truth(self.value(part)))
@@ -272,7 +245,6 @@ class _Evaluation:
         return value
 
     def _on(self, expression: Expression, positions: Any) -> Any:
-        """The values of an expression for some of the rows."""
         if len(positions) == self._rows:
             return self.value(expression)
         chosen = pa.array(positions)

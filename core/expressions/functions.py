@@ -1,10 +1,8 @@
 """The operators and functions of expressions, on Arrow columns.
 
-Owns: `FUNCTIONS`, and how operands of different types meet. Must not know: the tree.
-Source: format/binary-row §2 (floats); architecture §5.
-
-Invariants: Integers are computed in 64 bits, and an overflow is an error, as is a division by zero. `/` of integers gives a
-fraction. NaN equals itself and is larger than every other number; 0.0 and -0.0 are equal, as in SQL.
+Owns: `FUNCTIONS`, and how operands of different types meet. Must not know: the tree. Source: format/binary-row §2 (floats);
+architecture §5. Invariants: Integers are computed in 64 bits; an overflow and a division by zero are errors. `/` of integers
+gives a fraction. NaN equals itself and is larger than every other number; 0.0 and -0.0 are equal, as in SQL.
 """
 
 from __future__ import annotations
@@ -47,11 +45,7 @@ def _is_number(value: Any) -> bool:
 
 
 def unified(where: Scope, values: Sequence[Any]) -> list[Any]:
-    """Values with one type that can hold all of them. Nulls take any type.
-
-    Raises:
-        InvalidArgument: there is no such type.
-    """
+    """Values with one type that can hold all of them. Nulls take any type. Raises InvalidArgument where there is none."""
     typed = [v for v in values if not _is.is_null(v.type)]
     if not typed:
         return list(values)
@@ -117,7 +111,6 @@ def _as_decimal(value: Any) -> Any:
 
 
 def _aligned(where: Scope, op: str, a: Any, b: Any) -> tuple[Any, Any]:
-    """Two values that Arrow can compare."""
     if _is.is_null(a.type) or _is.is_null(b.type) or a.type == b.type:
         return (a.cast(b.type), b) if _is.is_null(a.type) else (a, b.cast(a.type) if _is.is_null(b.type) else b)
     if _is_number(a) and _is_number(b):
@@ -334,7 +327,7 @@ def _extreme(kernel: Any) -> Function:
 
 
 def rounded(value: Any, digits: int) -> Any:
-    """A number with so many digits after the point; halves are rounded away from zero."""
+    """Halves are rounded away from zero."""
     if _is.is_decimal(value.type):  # 9.99 becomes 10.0, which has a digit more
         value = pc.cast(value, _decimal_type(value.type.precision + 1, value.type.scale))
     return pc.round(value, ndigits=digits, round_mode="half_towards_infinity")

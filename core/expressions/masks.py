@@ -1,9 +1,8 @@
 """Tests columns against values.
 
-Owns: `tested`, which carries out a bound `Comparison` on an Arrow column. Must not know: SQL text, statistics.
-Source: format/statistics §3.
-
-Invariants: SQL's three-valued logic. NaN equals itself and is larger than every other number; 0.0 and -0.0 are equal, as in SQL.
+Owns: `tested`, which carries out a bound `Comparison` on an Arrow column. Must not know: SQL text, statistics. Source:
+format/statistics §3. Invariants: SQL's three-valued logic. NaN equals itself and is larger than every other number; 0.0
+and -0.0 are equal, as in SQL.
 """
 
 from __future__ import annotations
@@ -33,11 +32,7 @@ _NULL = pa.nulls(1, pa.bool_())[0]
 
 
 def tested(leaf: Comparison, array: Any) -> Any:
-    """For which rows a comparison is true, false or unknown.
-
-    Args:
-        leaf: a bound comparison.
-        array: the values of its column, or of the field that its path leads to.
+    """For which rows a bound comparison is true, false or unknown, given the values of its column or field.
 
     >>> tested(Comparison(">", "a", (1,)), pa.array([1, 2, None])).to_pylist()
     [False, True, None]
@@ -64,7 +59,7 @@ def tested(leaf: Comparison, array: Any) -> Any:
 
 
 def _constant(array: Any, value: bool | None) -> Any:
-    """`value` for rows in which the column has a value, and null for rows in which it is null."""
+    """Null for rows in which the column is null."""
     return pc.if_else(pc.is_valid(array), pa.scalar(value, pa.bool_()), _NULL)
 
 
@@ -82,7 +77,7 @@ def _compare(array: Any, op: str, value: Any) -> Any:
 
 
 def _as_integers(array: Any) -> tuple[Any, int] | None:
-    """A column of numbers or times as integers without a copy, and the size of its unit in units of the literal."""
+    """Without a copy; and the size of the column's unit in units of the literal."""
     kind = array.type
     if pa.types.is_timestamp(kind):
         return array.cast(pa.int64()), NANOS_PER_UNIT[kind.unit]
@@ -101,7 +96,7 @@ def _as_integer(value: Any) -> int:
 
 
 def _compare_integer(numbers: Any, op: str, value: Fraction) -> Any:
-    """Compare with an exact literal, which may lie between two values of the type or out of its range."""
+    """The literal may lie between two values of the type or out of its range."""
     bits = numbers.type.bit_width
     low, high = -(1 << (bits - 1)), (1 << (bits - 1)) - 1
     if value < low or value > high:

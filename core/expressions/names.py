@@ -22,7 +22,7 @@ _PATH = re.compile(rf"(?:{_PART.pattern})(?:\.(?:{_PART.pattern}))+")
 def located(words: Sequence[str], known: Container[str]) -> tuple[str, ...] | None:
     """The column that some words name, and the fields from there; None if there is none.
 
-    A column that is named by the first word comes before one whose whole name has dots. A single word may hold a path, as
+    A column named by the first word comes before one whose whole name has dots. A single word may hold a path, as
     `ll.col("st.a")` does, and then the column of that whole name comes first.
 
     >>> located(("st", "a"), ["st"]), located(("st.`a b`",), ["st"]), located(("st.a",), ["st", "st.a"])
@@ -41,12 +41,7 @@ def located(words: Sequence[str], known: Container[str]) -> tuple[str, ...] | No
 
 @dataclass(frozen=True)
 class Names:
-    """The columns of some tables.
-
-    Attributes:
-        columns: for each table (`target`, `source`), the names of its columns.
-        aliases: the other names of the tables.
-    """
+    """The columns of the tables `target` and `source`, and the tables' other names."""
 
     columns: Mapping[str, Sequence[str]]
     aliases: Mapping[str, str]
@@ -56,14 +51,9 @@ class Names:
         return {table: frozenset(names) for table, names in self.columns.items()}
 
     def bound(self, expression: Expression, where: str, only: str | None = None) -> Expression:
-        """The expression with each reference as `(table, column, field …)`.
+        """The expression with each reference as `(table, column, field …)`. Raises InvalidArgument.
 
-        Args:
-            where: what the expression is for, for errors.
-            only: the one table whose columns may be named here.
-
-        Raises:
-            InvalidArgument: a name is unknown or ambiguous, or its table has no row here.
+        Only columns of table `only` may be named, if it is given.
         """
         if isinstance(expression, Reference):
             return expression if expression.bound else self._found(expression, where, only)
@@ -92,7 +82,7 @@ class Names:
         raise InvalidArgument(f"{where}: there is no column '{reference}'", next_step=closest(missing, known))
 
     def _table(self, word: str) -> str | None:
-        """The table that a word names. Where there is only one, its columns come before its name."""
+        """Where there is only one table, its columns come before its name."""
         if word in self.aliases or word not in self.columns:
             return self.aliases.get(word)
         return None if len(self.columns) == 1 and word in self._known[word] else word

@@ -1,8 +1,8 @@
 """Where an expression is computed: what it is for, and the zone in which points in time are times of the clock.
 
-Owns: `Scope`, the passage between points in time and times of the clock, and texts that are read as another type. Must not know:
-the tree, functions.
-Source: architecture §5. Invariant: without a zone, a point in time is never taken for a time of the clock, nor the reverse.
+Owns: `Scope`, the passage between points in time and times of the clock, and texts that are read as another type. Must
+not know: the tree, functions. Source: architecture §5.
+Invariant: without a zone, a point in time is never taken for a time of the clock, nor the reverse.
 """
 
 from __future__ import annotations
@@ -23,12 +23,7 @@ from .times import instant_of, local_of
 
 @dataclass(frozen=True)
 class Scope:
-    """Where an expression is computed.
-
-    Attributes:
-        where: what it is for, for errors.
-        zone: of times without one; None refuses what depends on it.
-    """
+    """What an expression is for (for errors), and the zone of times without one; None refuses what depends on it."""
 
     where: str
     zone: tzinfo | None = None
@@ -52,17 +47,16 @@ def _needed_zone(scope: Scope) -> tzinfo:
 
 
 def as_local(scope: Scope, value: Any) -> Any:
-    """A time without a zone: of a point in time, what the clock shows in the zone of the scope."""
+    """A time without a zone: of a point in time, what the clock of the scope's zone shows."""
     return local_of(value, _needed_zone(scope)) if is_instant(value) else value
 
 
 def as_instant(scope: Scope, value: Any) -> Any:
-    """A point in time: of a date or a time of the clock, when the clock shows it in the zone of the scope."""
+    """A point in time: of a date or a time of the clock, when the clock of the scope's zone shows it."""
     return value if is_instant(value) else instant_of(value, _needed_zone(scope))
 
 
 def read_as(where: Scope, text: pa.Scalar, target: pa.DataType) -> pa.Scalar:
-    """A text that is compared with another type, as that type."""
     try:
         if pa.types.is_timestamp(target) and target.tz is not None:
             kind = timestamp(9, local_zone=True)

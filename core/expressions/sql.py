@@ -48,15 +48,10 @@ class _Token(NamedTuple):
 
 
 def parse_expression(text: str | Expression, where: str = "expression") -> Expression:
-    """Parse an expression. One that was made with `ll.col` or `ll.in_zone` is returned as it is.
+    """Parse SQL. An expression that was made with `ll.col` or `ll.in_zone` is returned as it is.
 
-    Args:
-        text: SQL, with keywords in upper or lower case. Quotes inside text are doubled. Names that are no plain words are
-            quoted with backticks or double quotes.
-        where: what the text is for, which begins the message of an error.
-
-    Raises:
-        InvalidArgument: the text is no expression; the message names the position, counted from 1.
+    Keywords may be in lower case. Quotes inside text are doubled. Names that are no plain words are quoted with
+    backticks or double quotes. Raises InvalidArgument, which names the position, counted from 1.
 
     >>> parse_expression("a + 1")
     Call(name='+', arguments=(Reference(parts=('a',), bound=False), Literal(value=1, kind='')))
@@ -72,8 +67,6 @@ def parse_expression(text: str | Expression, where: str = "expression") -> Expre
 
 
 class _Parser:
-    """Recursive descent over the tokens of one text."""
-
     def __init__(self, text: str, where: str) -> None:
         self._text, self._where = text, where
         self._tokens = self._read()
@@ -122,7 +115,6 @@ class _Parser:
             self.fail(f"{word} is expected")
 
     def _sign(self, *signs: str) -> str:
-        """Consume one of the signs, and return it; empty if another token is next."""
         token = self._token
         if token.kind != "sign" or token.text not in signs:
             return ""
@@ -196,7 +188,7 @@ class _Parser:
         return None
 
     def _pattern(self, depth: int) -> Expression:
-        """The pattern of a LIKE. One with a character of its own for escaping is written anew with backslashes."""
+        """One with a character of its own for escaping is written anew with backslashes."""
         pattern = self._sum(depth)
         if not self.keyword("ESCAPE"):
             return pattern
@@ -263,7 +255,6 @@ class _Parser:
         self.fail("a value is expected", "text goes in single quotes" if token.kind == "name" else "")
 
     def _arguments(self, depth: int) -> tuple[Expression, ...]:
-        """What stands in brackets after a function or IN, whose opening bracket has been read."""
         if self._sign(")"):
             return ()
         found = [self.expression(depth + 1)]

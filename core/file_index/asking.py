@@ -1,8 +1,8 @@
 """Translates a predicate to questions to the indexes of a data file.
 
 Owns: `asked_of`, which computes the questions once for all files of a layout. Must not know: the bytes of an index.
-Source: format/file-indexes §5. Invariants: If no index can answer, nothing is asked and all rows may be kept. A negation is
-pushed down to the comparisons, because a set of rows that may match says nothing about the negation.
+Source: format/file-indexes §5. Invariants: If no index can answer, nothing is asked and all rows may be kept. A
+negation is pushed down to the comparisons, because a set of rows that may match says nothing about the negation.
 """
 
 from __future__ import annotations
@@ -21,9 +21,8 @@ class IndexedColumn:
     """A column of a predicate as it is in the data file.
 
     Attributes:
-        name: the name in the file.
         data_type: the type in the file; each of its values equals exactly one value of the predicate's column.
-        trimmed: whether readers drop the blanks at the end of values (CHAR in ORC).
+        trimmed: readers drop the blanks at the end of values (CHAR in ORC).
     """
 
     name: str
@@ -33,23 +32,19 @@ class IndexedColumn:
 
 @dataclass(frozen=True)
 class OneColumn:
-    """A question about one column."""
-
     column: IndexedColumn
     question: Question
 
 
 @dataclass(frozen=True)
 class AllOf:
-    """The rows that every part keeps; parts may be omitted."""
+    """Parts may be omitted."""
 
     parts: tuple[Asked, ...]
 
 
 @dataclass(frozen=True)
 class AnyOf:
-    """The rows that any part keeps."""
-
     parts: tuple[Asked, ...]
 
 
@@ -57,12 +52,10 @@ Asked: TypeAlias = "OneColumn | AllOf | AnyOf"
 
 
 def asked_of(predicate: Predicate, columns: Mapping[str, IndexedColumn], *, negated: bool = False) -> Asked | None:
-    """The questions for a predicate; None if no index could exclude a row.
+    """The questions for a bound predicate, or for its negation; None if no index could exclude a row.
 
     Args:
-        predicate: a bound predicate.
-        columns: the columns that the file has and that indexes can answer for, by their name in the predicate.
-        negated: whether to find the rows for which the predicate is false.
+        columns: those that the file has and indexes can answer for, by their name in the predicate.
 
     >>> from ..expressions.columns import col
     >>> column = IndexedColumn("a", AtomicType("INT"))

@@ -3,8 +3,7 @@
 Owns: the bytes of versions 1 and 2, and the rows that they keep for a comparison. Must not know: containers, columns.
 Source: format/file-indexes §3. Version 2 has sorted values in blocks, so a value is found without reading all of them.
 
-Invariant: The rows of a value are exactly those that had it. The row of a value with a single row is stored instead of the
-offset of its bitmap.
+Invariant: The rows of a value are exactly those that had it. A single row is stored instead of the offset of its bitmap.
 """
 
 from __future__ import annotations
@@ -27,15 +26,7 @@ Entry = tuple[int, int]
 
 
 class BitmapReader:
-    """A bitmap index of a file.
-
-    Args:
-        rows: the number of rows of the data file.
-
-    Raises:
-        TableCorrupt: The head is damaged, or the number of rows differs.
-        Unsupported: The index has a later version.
-    """
+    """Raises TableCorrupt where it is damaged or not for so many rows, Unsupported for a later version."""
 
     def __init__(self, block: Block, form: KeyForm, rows: int) -> None:
         self._block, self._form, self._row_count = block, form, rows
@@ -61,7 +52,6 @@ class BitmapReader:
         self._found: dict[Key | None, BitMap] = {}
 
     def rows(self, question: Question) -> BitMap | None:
-        """The rows that may be kept; None if bitmaps cannot answer the comparison."""
         match question.op:
             case "is_null":
                 return self._rows_of(None).copy()
@@ -93,7 +83,7 @@ class BitmapReader:
         return read_bitmap(data, 0, self._row_count, self._block)[0]
 
     def check(self) -> None:
-        """Read the whole index and check that each row has one value or is null. Raises TableCorrupt."""
+        """Each row has one value or is null. Raises TableCorrupt."""
         seen = self._rows_of(None).copy()
         count, number, last = len(seen), -1, None
         for number, (key, entry) in enumerate(self._values.entries()):
@@ -111,7 +101,7 @@ class BitmapReader:
 
 
 class _List:
-    """The values of version 1, one after another in any order."""
+    """The values of version 1, in any order."""
 
     def __init__(self, head: Cursor, form: KeyForm, count: int, nulls: Entry | None) -> None:
         self._block = head.block
@@ -132,7 +122,7 @@ class _List:
         return None if offset is None else (offset, -1)
 
     def length_at(self, offset: int) -> int:
-        """The length of a bitmap, which ends where the next one begins."""
+        """A bitmap ends where the next one begins."""
         after = int(np.searchsorted(self._offsets, offset, "right"))
         end = int(self._offsets[after]) if after < len(self._offsets) else self._block.length - self.body_start
         return end - offset
@@ -197,7 +187,7 @@ class _Blocks:
 
 
 def _table(cursor: Cursor, form: KeyForm, count: int, numbers: int) -> Array:
-    """Read all values of a fixed width with their numbers at once."""
+    """Values of a fixed width with their numbers."""
     parts = [("key", form.code), ("offset", ">i4"), ("length", ">i4")][: numbers + 1]
     kind = np.dtype(parts)
     return np.frombuffer(cursor.take(count * kind.itemsize), kind)

@@ -23,15 +23,7 @@ DEFAULT_BLOCK_BYTES = 16 << 10
 
 
 class BitmapBuilder:
-    """Builds a bitmap index.
-
-    Args:
-        version: 1 or 2.
-        block_bytes: the maximum size of a block of values, for version 2.
-
-    Raises:
-        InvalidArgument: The version is neither 1 nor 2.
-    """
+    """`block_bytes` is the maximum size of a block of values, for version 2."""
 
     def __init__(self, form: KeyForm, version: int, block_bytes: int) -> None:
         if version not in (VERSION_1, VERSION_2):
@@ -40,15 +32,10 @@ class BitmapBuilder:
         self._rows = KeyedRows()
 
     def add(self, keys: Any) -> None:
-        """Add the keys of the next rows."""
         self._rows.add(keys)
 
     def finish(self) -> bytes:
-        """The bytes of the index.
-
-        Raises:
-            InvalidArgument: A value is larger than a block.
-        """
+        """Raises InvalidArgument for a value larger than a block."""
         ranked = self._rows.ranked()
         positions, counts = ranked.by_key()
         starts = np.cumsum(counts) - counts
@@ -80,7 +67,6 @@ class BitmapBuilder:
         return b"".join((*head, *self._blocks(ranked.keys, numbers), *bodies))
 
     def _blocks(self, keys: Any, numbers: Array) -> list[bytes]:
-        """The values of version 2 in blocks, after a directory of the blocks."""
         blocks: list[bytes] = []
         directory: list[bytes] = []
         at = 0
@@ -91,7 +77,6 @@ class BitmapBuilder:
         return [_i32(len(directory) // 2), *directory, _i32(at), *blocks]
 
     def _cut(self, keys: Any, numbers: Array) -> Iterator[tuple[int, int, bytes]]:
-        """For each block, the number of its first value, the count of its values, and their bytes."""
         if not len(keys):
             return
         room = self._block_bytes - 4
@@ -112,7 +97,7 @@ class BitmapBuilder:
 
 
 def _entries(keys: pa.Array, numbers: Array, form: KeyForm) -> list[bytes]:
-    """Values followed by their numbers: one by one for texts, and all at once for values of a fixed width."""
+    """One by one for texts, all at once for values of a fixed width."""
     tails = np.ascontiguousarray(numbers, ">i4")
     if form.is_text:
         return [form.spelled(key) + tail.tobytes() for key, tail in zip(keys.to_pylist(), tails, strict=True)]

@@ -19,13 +19,7 @@ NO_END = 1 << 40
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A part of an index file.
-
-    Attributes:
-        fetch: returns bytes of the file.
-        start, length: the offset and length of the part in the file; `NO_END` if the length is unknown.
-        where: the file and the part, for error messages.
-    """
+    """A part of an index file; `where` names it, and its length may be `NO_END`."""
 
     fetch: Fetch
     start: int
@@ -33,11 +27,7 @@ class Block:
     where: str
 
     def read(self, at: int, count: int) -> bytes:
-        """`count` bytes from offset `at` of the part.
-
-        Raises:
-            TableCorrupt: The bytes are outside the part or the file.
-        """
+        """Raises TableCorrupt where the bytes are outside the part or the file."""
         if at < 0 or count < 0 or at + count > self.length:
             raise self.damaged(f"bytes {at} to {at + count} are outside its {self.length} bytes")
         data = self.fetch(self.start + at, self.start + at + count) if count else b""
@@ -46,13 +36,11 @@ class Block:
         return data
 
     def part(self, at: int, count: int) -> Block:
-        """A part of this part; raises like `read`."""
         if at < 0 or count < 0 or at + count > self.length:
             raise self.damaged(f"bytes {at} to {at + count} are outside its {self.length} bytes")
         return Block(self.fetch, self.start + at, count, self.where)
 
     def damaged(self, why: str) -> TableCorrupt:
-        """An error that reports damage of these bytes."""
         return TableCorrupt(
             f"{self.where} is cut off or damaged: {why}",
             next_step="run `lakelatch verify`; to read without the index, set option 'file-index.read.enabled' = false",
@@ -60,21 +48,18 @@ class Block:
 
 
 class Cursor:
-    """Reads a block from its beginning to its end."""
-
     __slots__ = ("at", "block")
 
     def __init__(self, block: Block, at: int = 0) -> None:
         self.block, self.at = block, at
 
     def take(self, count: int) -> bytes:
-        """The next `count` bytes."""
         data = self.block.read(self.at, count)
         self.at += count
         return data
 
     def number(self, size: int) -> int:
-        """The next signed big-endian number, which has `size` bytes."""
+        """The next signed big-endian number."""
         return int.from_bytes(self.take(size), "big", signed=True)
 
     def count(self, size: int, least_bytes: int, what: str) -> int:

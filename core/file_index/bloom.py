@@ -28,7 +28,7 @@ _MOST_BITS = 2**31 - 9
 
 
 class BloomReader:
-    """A Bloom filter of a file. Raises TableCorrupt if its head is damaged."""
+    """Raises TableCorrupt if its head is damaged."""
 
     def __init__(self, block: Block, form: KeyForm, rows: int) -> None:
         self._block = block
@@ -39,7 +39,7 @@ class BloomReader:
         self._form = form
 
     def rows(self, question: Question) -> BitMap | None:
-        """No rows, or None if rows may match. Only equality can be answered."""
+        """Only equality can be answered."""
         if question.op != "in":
             return None
         if not question.keys:
@@ -58,13 +58,12 @@ class BloomReader:
         return True
 
     def check(self) -> None:
-        """Read the whole index. Raises TableCorrupt."""
         self._block.read(0, self._block.length)
 
 
 @lru_cache(maxsize=64)
 def _literal_hashes(keys: tuple[Key, ...], form: KeyForm) -> list[int]:
-    """The hashes of the literals, which are the same for every file. No file contains a number of more than 64 bits."""
+    """They are the same for every file. No file contains a number of more than 64 bits."""
     if form.is_text:
         return _hashes(pa.array(keys, pa.binary()), form).tolist()  # type: ignore[no-any-return]
     numbers = [k for k in keys if isinstance(k, int) and -(2**63) <= k < 2**63]
@@ -72,12 +71,11 @@ def _literal_hashes(keys: tuple[Key, ...], form: KeyForm) -> list[int]:
 
 
 def _hashes(keys: Any, form: KeyForm) -> Array:
-    """The hashes of keys; for floats, the hashes of their original bits."""
     return key_hashes(pa.array(form.numbers(np.asarray(keys)).astype(np.int64)) if form.is_float else keys)
 
 
 def _places(hashes: Array, hash_count: int, bits: int) -> Array:
-    """The bits that each value sets, shape (hashes, values)."""
+    """Shape (hashes, values)."""
     low, high = hashes.astype(np.int32), (hashes >> 32).astype(np.int32)
     with np.errstate(over="ignore"):
         mixed = low + np.arange(1, hash_count + 1, dtype=np.int32)[:, None] * high
@@ -85,15 +83,7 @@ def _places(hashes: Array, hash_count: int, bits: int) -> Array:
 
 
 class BloomBuilder:
-    """Builds a Bloom filter.
-
-    Args:
-        items: the expected number of different values.
-        fpp: the false positive rate, between 0 and 1.
-
-    Raises:
-        InvalidArgument: No filter has these parameters.
-    """
+    """Raises InvalidArgument where no filter has so many different values (`items`) and this false positive rate (`fpp`)."""
 
     def __init__(self, form: KeyForm, items: int, fpp: float) -> None:
         if items < 1 or not 0 < fpp < 1:
@@ -106,11 +96,9 @@ class BloomBuilder:
         self._hash_count = max(1, math.floor(len(self._bits) / items * math.log(2) + 0.5))
 
     def add(self, keys: Any) -> None:
-        """Add the keys of the next rows."""
         found = distinct(keys)
         if len(found):
             self._bits[_places(_hashes(found, self._form), self._hash_count, len(self._bits)).ravel()] = True
 
     def finish(self) -> bytes:
-        """The bytes of the index."""
         return self._hash_count.to_bytes(4, "big") + np.packbits(self._bits, bitorder="little").tobytes()

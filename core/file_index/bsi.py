@@ -42,12 +42,7 @@ class _Half:
 
 
 class BsiReader:
-    """A bit-sliced index of a file.
-
-    Raises:
-        TableCorrupt: The index is damaged, or the number of rows is not `rows`.
-        Unsupported: The index has a later version.
-    """
+    """Raises TableCorrupt where it is damaged or not for so many rows, Unsupported for a later version."""
 
     def __init__(self, block: Block, form: KeyForm, rows: int) -> None:
         self._block, self._row_count = block, rows
@@ -84,7 +79,6 @@ class BsiReader:
         return _Half(present, tuple(slices), least)
 
     def rows(self, question: Question) -> BitMap | None:
-        """The rows that may be kept."""
         present = self._positive.present | self._negative.present
         match question.op:
             case "is_null":
@@ -116,7 +110,7 @@ class BsiReader:
         return self._negative.present - self._negative.below(1 - number)
 
     def check(self) -> None:
-        """Check that a row has at most one sign, and has bits only if it has a number. Raises TableCorrupt."""
+        """A row has at most one sign, and has bits only if it has a number. Raises TableCorrupt."""
         if not self._positive.present.isdisjoint(self._negative.present):
             raise self._block.damaged("a row has both a positive and a negative number")
         for half in (self._positive, self._negative):
@@ -125,19 +119,13 @@ class BsiReader:
 
 
 class BsiBuilder:
-    """Builds a bit-sliced index."""
-
     def __init__(self) -> None:
         self._row_count = 0
         self._positive, self._negative = SliceBuilder(), SliceBuilder()
         self._largest = [0, 0]
 
     def add(self, keys: Any) -> None:
-        """Add the keys of the next rows.
-
-        Raises:
-            InvalidArgument: A key is the smallest 64-bit number.
-        """
+        """Raises InvalidArgument for the smallest 64-bit number."""
         positions = np.flatnonzero(np.asarray(keys.is_valid())) + self._row_count
         self._row_count += len(keys)
         numbers = np.asarray(keys.drop_null().cast(pa.int64()))
@@ -151,7 +139,6 @@ class BsiBuilder:
             self._largest[half] = max([self._largest[half], *([int(magnitudes.max())] if len(magnitudes) else [])])
 
     def finish(self) -> bytes:
-        """The bytes of the index."""
         parts = [bytes((VERSION,)), self._row_count.to_bytes(4, "big")]
         for largest, half in zip(self._largest, (self._positive, self._negative), strict=True):
             parts.append(bytes((bool(half.present),)))

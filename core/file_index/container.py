@@ -13,7 +13,7 @@ from .block import NO_END, Block, Cursor, Fetch
 MAGIC = 1493475289347502
 VERSION = 1
 EMPTY = -1
-"""The offset that marks an index without rows."""
+"""Marks an index without rows."""
 _FIXED_HEAD_BYTES = 16
 
 Containers = dict[str, dict[str, Block | None]]
@@ -21,16 +21,7 @@ Containers = dict[str, dict[str, Block | None]]
 
 
 def parse_container(fetch: Fetch, length: int | None, where: str) -> Containers:
-    """The indexes of a data file.
-
-    Args:
-        fetch: returns bytes of the container.
-        length: the length of the container in bytes; None if it is unknown.
-        where: the data file, for error messages.
-
-    Raises:
-        TableCorrupt: The bytes are not a container, or it is damaged.
-    """
+    """The indexes of a data file, whose container may be of unknown length. Raises TableCorrupt."""
     whole = Block(fetch, 0, NO_END if length is None else length, where)
     start = Cursor(whole)
     if start.number(8) != MAGIC:
@@ -59,7 +50,7 @@ def parse_container(fetch: Fetch, length: int | None, where: str) -> Containers:
 
 
 def write_container(indexes: Mapping[str, Mapping[str, bytes | None]]) -> bytes:
-    """The bytes of a container, with columns and kinds in the given order.
+    """The bytes of a container, in the given order.
 
     >>> sorted(parse_container(lambda a, b: write_container({"a": {"bitmap": b"x"}})[a:b], None, "doc"))
     ['a']
@@ -85,7 +76,7 @@ def _i32(number: int) -> bytes:
 
 
 def _modified_utf8(text: str) -> bytes:
-    """Encode text like Java's `writeUTF`: its length, then each surrogate separately, and NUL in two bytes."""
+    """Like Java's `writeUTF`: the length, then each surrogate separately, and NUL in two bytes."""
     units = text.encode("utf-16-be", "surrogatepass")
     encoded = b"".join(_unit(units[i : i + 2]) for i in range(0, len(units), 2))
     return len(encoded).to_bytes(2, "big") + encoded

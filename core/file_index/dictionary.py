@@ -1,10 +1,8 @@
 """The dictionary of a range-bitmap index: its sorted values, in chunks.
 
-Owns: the look-up of a value's number, and the bytes. Must not know: the rows of a value.
-Source: format/file-indexes §4; Apache Paimon's `ChunkedDictionary`.
-
-The head of a chunk contains the chunk's first value and its number. The other values are stored separately, so a look-up
-reads the heads and one chunk.
+Owns: the look-up of a value's number, and the bytes. Must not know: the rows of a value. Source: format/file-indexes
+§4; Apache Paimon's `ChunkedDictionary`. The head of a chunk contains its first value and its number; the other values
+are stored separately, so a look-up reads the heads and one chunk.
 """
 
 from __future__ import annotations
@@ -26,7 +24,6 @@ _HEAD_BYTES = 13
 
 
 def check_version(version: int, block: Block) -> None:
-    """Reject a later version."""
     if version != VERSION:
         raise Unsupported(
             f"{block.where}: version {version}; supported is {VERSION}",
@@ -35,7 +32,7 @@ def check_version(version: int, block: Block) -> None:
 
 
 class _Chunk:
-    """The head of a chunk, and its values, which are read on demand."""
+    """Its values are read on demand."""
 
     def __init__(self, head: Cursor, form: KeyForm, keys: Block) -> None:
         check_version(head.number(1), head.block)
@@ -52,7 +49,6 @@ class _Chunk:
         self._values: Sequence[Key] | None = None
 
     def values(self) -> Sequence[Key]:
-        """All values of the chunk."""
         if self._values is None:
             self._values = [self.first, *(self._texts() if self._form.is_text else self._numbers())]
         return self._values
@@ -78,16 +74,7 @@ class _Chunk:
 
 
 class Dictionary:
-    """A dictionary of a file.
-
-    Args:
-        block: the bytes of the dictionary.
-        count: the number of values that it should have.
-
-    Raises:
-        TableCorrupt: The dictionary is damaged.
-        Unsupported: The dictionary has a later version.
-    """
+    """Raises TableCorrupt where it is damaged, Unsupported for a later version."""
 
     def __init__(self, block: Block, form: KeyForm, count: int) -> None:
         self._block, self._form, self._count = block, form, count
@@ -121,7 +108,7 @@ class Dictionary:
         return chunk.number + at, at < len(values) and values[at] == key
 
     def check(self) -> None:
-        """Read all values and check that they ascend and are numbered in order. Raises TableCorrupt."""
+        """All values ascend and are numbered in order. Raises TableCorrupt."""
         number, last = 0, None
         for chunk in map(self._chunk, self._numbers):
             if chunk.number != number:
@@ -135,11 +122,8 @@ class Dictionary:
 
 
 def dictionary_bytes(keys: pa.Array, form: KeyForm, chunk_bytes: int) -> bytes:
-    """The bytes of a dictionary.
-
-    Args:
-        keys: distinct keys in ascending order.
-        chunk_bytes: the maximum size of the values of a chunk after its first, and for texts also of their offsets.
+    """Of distinct keys in ascending order. `chunk_bytes` is the maximum size of a chunk's values after its first, and
+    for texts also of their offsets.
     """
     offsets: list[int] = []
     heads: list[bytes] = []
@@ -161,7 +145,7 @@ def dictionary_bytes(keys: pa.Array, form: KeyForm, chunk_bytes: int) -> bytes:
 
 
 _Made = tuple[int, Any, int, tuple[int, int], bytes]
-"""The first number, the first value, the count of values after it, the two sizes in the head, and the bytes of the values."""
+"""The first number and value, the count of values after it, the two sizes in the head, and the bytes of the values."""
 
 
 def _number_chunks(keys: pa.Array, form: KeyForm, chunk_bytes: int) -> Iterator[_Made]:

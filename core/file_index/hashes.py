@@ -1,8 +1,7 @@
 """Computes 64-bit hashes of the keys of whole columns.
 
-Owns: XXH64 of texts, and Thomas Wang's hash of numbers. Must not know: the use of the hashes.
-Source: format/file-indexes §2; the public descriptions of the algorithms. Invariant: The hashes are exactly those of Apache
-Paimon, whose shifts keep the sign.
+Owns: XXH64 of texts, and Thomas Wang's hash of numbers. Must not know: the use of the hashes. Source: format/file-indexes §2;
+the public descriptions of the algorithms. Invariant: The hashes are exactly those of Apache Paimon, whose shifts keep the sign.
 """
 
 from __future__ import annotations
@@ -20,13 +19,7 @@ _STRIPE = 32
 
 
 def key_hashes(keys: Any) -> Array:
-    """The hashes of keys without nulls.
-
-    Args:
-        keys: a `pa.Array` of int64 or binary (see `keys.key_array`).
-
-    Returns:
-        int64, one per key.
+    """The hashes (int64) of keys without nulls (see `keys.key_array`).
 
     >>> key_hashes(pa.array([1, -1])).tolist()
     [6614235796240398542, 6614246905173314819]
@@ -73,7 +66,7 @@ def _round(accumulator: Array, lane: Array) -> Array:
 
 
 def _xxh64(texts: Array) -> Array:
-    """The hashes of texts of the same length with seed 0; `texts` is uint8 of shape (texts, length)."""
+    """With seed 0, of texts of the same length; uint8 of shape (texts, length)."""
     count, length = texts.shape
     with np.errstate(over="ignore"):
         if length >= _STRIPE:

@@ -55,7 +55,6 @@ class KeyForm:
 
     Attributes:
         code: NumPy's type code of the number; "" for text.
-        is_float: whether the number holds the bits of a float.
     """
 
     code: str
@@ -71,21 +70,20 @@ class KeyForm:
 
     @property
     def width(self) -> int:
-        """The bytes of a number; for a text, those of its length."""
+        """Of a text, the bytes of its length."""
         return int(self.code[2:] or 4)
 
     def spelled(self, key: Key) -> bytes:
-        """The bytes of a key."""
         if isinstance(key, bytes):
             return len(key).to_bytes(4, "big") + key
         return bytes(self.numbers(np.array([key], np.int64)).tobytes())
 
     def numbers(self, keys: Array) -> Array:
-        """Convert int64 keys to the numbers that are stored."""
+        """int64 keys as the numbers that are stored."""
         return (_turned(keys, self.width) if self.is_float else keys).astype(self.code)
 
     def keys(self, numbers: Array) -> Array:
-        """Convert stored numbers of type `code` to int64 keys."""
+        """Stored numbers of type `code` as int64 keys."""
         keys = numbers.astype(np.int64)
         return _float_keys(keys, self.width) if self.is_float else keys
 
@@ -96,7 +94,7 @@ def _float_keys(bits: Array, width: int) -> Array:
 
 
 def _turned(bits: Array, width: int) -> Array:
-    """Convert the bits of floats to numbers that sort like the floats, and back."""
+    """The bits of floats as numbers that sort like the floats, and back."""
     return bits ^ ((bits >> 63) & ((1 << (8 * width - 1)) - 1))
 
 
@@ -104,16 +102,8 @@ def _turned(bits: Array, width: int) -> Array:
 
 
 def key_array(array: Any, data_type: AtomicType) -> Any:
-    """The keys of a column.
-
-    Args:
-        array: a `pa.Array` of the type's Arrow type.
-
-    Returns:
-        A `pa.Array` of int64 or binary, with the same nulls.
-
-    Raises:
-        OverflowError: The unscaled number of a DECIMAL has more than 64 bits.
+    """The keys of a column, int64 or binary, with the same nulls. Raises OverflowError for an unscaled number of more
+    than 64 bits.
 
     >>> key_array(pa.array([1.5, None], pa.float32()), AtomicType("FLOAT")).to_pylist()
     [1069547520, None]
@@ -160,7 +150,7 @@ def _unscaled(array: Any) -> Array:
 
 
 def distinct(keys: Any) -> Any:
-    """The distinct keys of a column, without null."""
+    """Without null."""
     return pc.drop_null(keys).unique()
 
 
@@ -172,9 +162,8 @@ class Question:
     """A comparison in terms of keys. An index may return more rows than the comparison keeps, but never fewer.
 
     Attributes:
-        op: "in" or "not_in" with any number of keys (`not_in` without keys means every row with a value), "<", "<=", ">"
-            or ">=" with one key, or "is_null".
-        keys: the keys.
+        op: "in" or "not_in" with any number of keys (`not_in` without keys means every row with a value), "<", "<=",
+            ">" or ">=" with one key, or "is_null".
     """
 
     op: str
@@ -186,12 +175,10 @@ NOT_NULL = Question("not_in")
 
 
 def question_of(leaf: Comparison, negated: bool, data_type: AtomicType, *, trimmed: bool = False) -> Question | None:
-    """The question that a comparison asks of an index; None if no index can answer.
+    """The question that a bound comparison, or its negation, asks of an index; None if no index can answer.
 
     Args:
-        leaf: a bound comparison, of any type that the file's type can widen to (for FLOAT and DOUBLE, the same type).
-        negated: whether to find the rows for which the comparison is false.
-        data_type: the type of the column in the file.
+        leaf: of any type that the file's type `data_type` can widen to (for FLOAT and DOUBLE, the same type).
         trimmed: whether readers drop blanks at the end of values, which the index has.
 
     >>> from ..expressions.columns import col
@@ -222,14 +209,14 @@ def question_of(leaf: Comparison, negated: bool, data_type: AtomicType, *, trimm
 
 
 def _zeros(op: str, literal: Any) -> tuple[Any, ...]:
-    """The values that a literal stands for: to an index -0.0 is below 0.0, and to a comparison they are equal."""
+    """To an index -0.0 is below 0.0, and to a comparison they are equal."""
     if not isinstance(literal, float) or literal != 0:
         return (literal,)
     return (-0.0, 0.0) if op in ("in", "not_in") else (-0.0,) if op in ("<", ">=") else (0.0,)
 
 
 def _of_trimmed(op: str, literals: list[str], data_type: AtomicType) -> Question | None:
-    """The question for values that readers trim: they return `a` if the index has `a`, `a `, `a  ` …"""
+    """Where readers trim, they return `a` if the index has `a`, `a `, `a  ` …"""
     plain = [v for v in literals if not v.endswith(" ")]
     if op == "not_in":
         return Question(op, tuple(v.encode() for v in plain))

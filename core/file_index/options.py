@@ -43,12 +43,10 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class IndexSpec:
-    """The specification of one index in each data file.
+    """One index in each data file.
 
     Attributes:
-        kind: one of `KINDS`.
-        column: the indexed column.
-        key: for a MAP column, the key whose values are indexed; else None.
+        key: for a MAP column, the key whose values are indexed.
         data_type: the type of the indexed values.
         texts: the options of this index.
     """
@@ -61,15 +59,11 @@ class IndexSpec:
 
     @property
     def name(self) -> str:
-        """The name of the column in the container."""
+        """As the container has it."""
         return self.column if self.key is None else f"{self.column}[{self.key}]"
 
     def option(self, name: str, parse: Callable[[str], T], default: T) -> T:
-        """The value of an option of this index.
-
-        Raises:
-            InvalidArgument: The text cannot be parsed.
-        """
+        """Raises InvalidArgument where the text cannot be parsed."""
         if name not in self.texts:
             return default
         try:
@@ -91,11 +85,7 @@ def takes(kind: str, data_type: DataType) -> bool:
 
 
 def index_specs(fields: Sequence[Field], texts: Mapping[str, str]) -> tuple[IndexSpec, ...]:
-    """The indexes that the options request, in the order of kinds and of their lists.
-
-    Args:
-        fields: the columns of the table.
-        texts: the options of the table.
+    """The indexes that a table's options request, in the order of kinds and of their lists.
 
     Raises:
         Unsupported: The kind is unknown.
@@ -170,7 +160,7 @@ def _own_options(
 
 
 def renamed(texts: Mapping[str, str], old: str, new: str) -> dict[str, str]:
-    """The options of a table after a column was renamed."""
+    """A table's options after a column was renamed."""
     made: dict[str, str] = {}
     for option, text in texts.items():
         kind, name, which = _parts(option)
@@ -183,7 +173,7 @@ def renamed(texts: Mapping[str, str], old: str, new: str) -> dict[str, str]:
 
 
 def _parts(option: str) -> tuple[str, str, str]:
-    """Kind, column and name of an option of one index; empty for other options. A column's name may have dots."""
+    """Empty for other options. A column's name may have dots."""
     kind, _, rest = option.removeprefix(_PREFIX).partition(".")
     name, _, which = rest.rpartition(".")
     return (kind, name, which) if option.startswith(_PREFIX) and kind in KINDS and name else ("", "", "")

@@ -18,13 +18,13 @@ from ..typed import Array
 
 @dataclass(frozen=True)
 class RankedRows:
-    """All rows, with the number of the key of each row.
+    """The rows of a file, all in ascending order, with the number of the key of each.
 
     Attributes:
-        keys: a `pa.Array` of distinct keys in ascending order.
-        positions: the rows that have a key, in ascending order.
-        numbers: for each of these rows, the index of its key in `keys`.
-        nulls: the rows without a key, in ascending order.
+        keys: a `pa.Array` of distinct keys.
+        positions: the rows that have a key.
+        numbers: for each of these, the index of its key in `keys`.
+        nulls: the rows without a key.
     """
 
     keys: Any
@@ -43,18 +43,16 @@ class RankedRows:
 
 
 class KeyedRows:
-    """Collects keys (see `keys.key_array`) in the order of their rows."""
+    """Keys (see `keys.key_array`) in the order of their rows."""
 
     def __init__(self) -> None:
         self._chunks: list[Any] = []
 
     def add(self, keys: Any) -> None:
-        """Add the keys of the next rows."""
         if len(keys):
             self._chunks.append(keys.dictionary_encode())
 
     def ranked(self) -> RankedRows:
-        """All rows, ranked by their keys."""
         if not self._chunks:
             none = np.zeros(0, np.int64)
             return RankedRows(pa.array([], pa.int64()), none, none, none)

@@ -27,12 +27,7 @@ _SLICES_HEAD_BYTES = 10
 
 
 class RangeBitmapReader:
-    """A range-bitmap index of a file.
-
-    Raises:
-        TableCorrupt: The head is damaged, or the number of rows is not `rows`.
-        Unsupported: The index has a later version.
-    """
+    """Raises TableCorrupt where it is damaged or not for so many rows, Unsupported for a later version."""
 
     def __init__(self, block: Block, form: KeyForm, rows: int) -> None:
         self._block, self._form, self._row_count = block, form, rows
@@ -63,7 +58,6 @@ class RangeBitmapReader:
         return _Slices(self._slices_part, self._row_count)
 
     def rows(self, question: Question) -> BitMap | None:
-        """The rows that may be kept."""
         if not self._count:
             return all_rows(self._row_count) if question.op == "is_null" else BitMap()
         match question.op:
@@ -107,7 +101,7 @@ class RangeBitmapReader:
         )
 
     def check(self) -> None:
-        """Read the whole index and check that each row with a value has a number in the dictionary. Raises TableCorrupt."""
+        """Each row with a value has a number in the dictionary. Raises TableCorrupt."""
         slices = self._slices
         if any(not slices.slice(i).issubset(slices.present) for i in range(slices.count)):
             raise self._block.damaged("a row without a value has bits set")
@@ -124,7 +118,7 @@ class RangeBitmapReader:
 
 
 class _Slices:
-    """The bit slices of the rows' numbers, which are read on demand."""
+    """Slices are read on demand."""
 
     def __init__(self, block: Block, rows: int) -> None:
         self._block, self._row_count = block, rows
@@ -142,7 +136,6 @@ class _Slices:
         self._read: dict[int, BitMap] = {}
 
     def slice(self, bit: int) -> BitMap:
-        """The rows whose number has this bit."""
         if bit not in self._read:
             at, length = self._places[bit]
             data = self._block.read(self._body_at + at, length)
@@ -151,22 +144,16 @@ class _Slices:
 
 
 class RangeBitmapBuilder:
-    """Builds a range-bitmap index.
-
-    Args:
-        chunk_bytes: the size of chunks of the dictionary (see `dictionary_bytes`).
-    """
+    """For `chunk_bytes` see `dictionary_bytes`."""
 
     def __init__(self, form: KeyForm, chunk_bytes: int) -> None:
         self._form, self._chunk_bytes = form, chunk_bytes
         self._rows = KeyedRows()
 
     def add(self, keys: Any) -> None:
-        """Add the keys of the next rows."""
         self._rows.add(keys)
 
     def finish(self) -> bytes:
-        """The bytes of the index."""
         ranked = self._rows.ranked()
         count = len(ranked.keys)
         builder = SliceBuilder()

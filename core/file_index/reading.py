@@ -1,10 +1,8 @@
 """Answers questions with the indexes of a data file.
 
-Owns: `FileIndex`, which returns the rows that may be kept for a question. Must not know: stores, schemas, the data file.
-Source: format/file-indexes §1, §5.
-
-Invariants: A row that the predicate keeps is never excluded. An index is read only if a question needs it. If nothing is
-known, all rows may be kept.
+Owns: `FileIndex`, which returns the rows that may be kept for a question. Must not know: stores, schemas, the data
+file. Source: format/file-indexes §1, §5. Invariants: A row that the predicate keeps is never excluded. An index is read
+only if a question needs it. If nothing is known, all rows may be kept.
 """
 
 from __future__ import annotations
@@ -28,13 +26,11 @@ from .range_bitmap import RangeBitmapReader
 
 
 class IndexReader(Protocol):
-    """One index of one column."""
-
     def rows(self, question: Question) -> BitMap | None:
         """The positions in the file of the rows that may be kept; None means all."""
 
     def check(self) -> None:
-        """Read the whole index and check it. Raises TableCorrupt."""
+        """Read and check all of it. Raises TableCorrupt."""
 
 
 _READERS: dict[str, Callable[[Block, KeyForm, int], IndexReader]] = {
@@ -46,17 +42,7 @@ _READERS: dict[str, Callable[[Block, KeyForm, int], IndexReader]] = {
 
 
 class FileIndex:
-    """The indexes of one data file.
-
-    Args:
-        fetch: returns bytes of the container.
-        length: the length of the container; None if it is unknown.
-        rows: the number of rows of the data file.
-        where: the data file, for error messages.
-
-    Raises:
-        TableCorrupt: The bytes are not a container, or it is damaged.
-    """
+    """The indexes of one data file with `rows` rows, whose container may be of unknown length. Raises TableCorrupt."""
 
     def __init__(self, fetch: Fetch, length: int | None, rows: int, where: str) -> None:
         self._row_count = rows
@@ -65,17 +51,11 @@ class FileIndex:
 
     @property
     def kinds(self) -> frozenset[tuple[str, str]]:
-        """The indexes that there are: column (or `column[key]`) and kind."""
+        """Column (or `column[key]`) and kind."""
         return frozenset((column, kind) for column, kinds in self._parts.items() for kind in kinds)
 
     def rows(self, asked: Asked) -> BitMap | None:
-        """The rows that may be kept.
-
-        Args:
-            asked: questions about columns as they are in this file (see `asking.asked_of`).
-
-        Returns:
-            The positions in the file, which must not be modified; None means that all rows may be kept.
+        """The positions that may be kept, which must not be modified; None means all.
 
         Raises:
             TableCorrupt: A required index is damaged.
@@ -140,14 +120,8 @@ class FileIndex:
         return self._readers[column.name, kind]
 
     def check(self, type_of: Callable[[str], AtomicType | None]) -> None:
-        """Read all indexes.
-
-        Args:
-            type_of: returns the type of a column of the file or of `column[key]`; None if the file does not have it.
-
-        Raises:
-            TableCorrupt: An index is damaged, or does not cover the rows of the file.
-            Unsupported: An index has a later version.
+        """Read all indexes. `type_of` gives the type of a column of the file or of `column[key]`, or None. Raises
+        TableCorrupt, Unsupported.
         """
         for name, kinds in self._parts.items():
             data_type = type_of(name)

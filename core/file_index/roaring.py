@@ -1,9 +1,8 @@
 """Reads and writes Roaring bitmaps in the portable format of all Roaring libraries.
 
-Owns: reading untrusted bitmaps, and writing bitmaps like Apache Paimon. Must not know: the meaning of the positions.
-Source: format/file-indexes §3, the Roaring format's public specification.
-Invariant: Bytes are checked before the C library reads them. Index files have no checksum, and a bitmap whose parts are
-out of order causes undefined behaviour in the library.
+Owns: reading untrusted bitmaps, and writing bitmaps like Apache Paimon. Must not know: the meaning of the positions. Source:
+format/file-indexes §3, the Roaring format's public specification. Invariant: Bytes are checked before the C library reads them.
+Index files have no checksum, and a bitmap whose parts are out of order causes undefined behaviour in the library.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ _COUNT_BYTES, _HIGH_BYTES = 8, 4
 
 
 def bitmap_of(positions: Any) -> BitMap:
-    """A bitmap from a NumPy array of positions, each below 2**32.
+    """From positions below 2**32.
 
     >>> list(bitmap_of(np.array([3, 1])))
     [1, 3]
@@ -35,14 +34,13 @@ def bitmap_of(positions: Any) -> BitMap:
 
 
 def all_rows(count: int) -> BitMap:
-    """The positions of all rows of a file."""
     rows = BitMap()
     rows.add_range(0, count)
     return rows
 
 
 def serialized(bitmap: BitMap) -> bytes:
-    """The bytes of a bitmap, with runs where they are smaller; this also converts the bitmap in memory.
+    """With runs where they are smaller; this also converts the bitmap in memory.
 
     >>> serialized(bitmap_of(np.arange(9))).hex()
     '3b3000000100000800010000000800'
@@ -52,14 +50,8 @@ def serialized(bitmap: BitMap) -> bytes:
 
 
 def read_bitmap(data: bytes, at: int, rows: int, block: Block) -> tuple[BitMap, int]:
-    """The bitmap at an offset of some bytes, and the offset of its end.
-
-    Args:
-        rows: the number of rows of the data file; all positions are below it.
-        block: the source of the bytes, for error messages.
-
-    Raises:
-        TableCorrupt: The bytes are not a bitmap, it is damaged, or it contains rows that the file does not have.
+    """The bitmap at an offset, and the offset of its end. Raises TableCorrupt where it is damaged or names a row from
+    `rows` on.
     """
     try:
         bitmap, end = checked_bitmap(data, at)
@@ -71,11 +63,8 @@ def read_bitmap(data: bytes, at: int, rows: int, block: Block) -> tuple[BitMap, 
 
 
 def checked_bitmap(data: bytes, at: int = 0) -> tuple[BitMap, int]:
-    """The bitmap at an offset of some bytes, and the offset of its end. Its bytes are checked before the library sees them: some
-    versions of it end the process at a count that is wrong.
-
-    Raises:
-        ValueError: the bytes are no bitmap.
+    """Raises ValueError. Bytes are checked first, because some versions of the library end the process at a count that
+    is wrong.
     """
     try:
         end = _checked_end(memoryview(data), at)
@@ -85,11 +74,7 @@ def checked_bitmap(data: bytes, at: int = 0) -> tuple[BitMap, int]:
 
 
 def checked_bitmap64(data: bytes) -> BitMap64:
-    """A bitmap of 64-bit numbers, checked in the same way: a count, and for each upper half the bitmap of the lower ones.
-
-    Raises:
-        ValueError: the bytes are no such bitmap.
-    """
+    """A count, and for each upper half the bitmap of the lower ones. Raises ValueError."""
     count, at, before = int.from_bytes(data[:_COUNT_BYTES], "little"), _COUNT_BYTES, -1
     for _ in range(count):
         high, at = int.from_bytes(data[at : at + _HIGH_BYTES], "little"), at + _HIGH_BYTES
@@ -105,7 +90,7 @@ def checked_bitmap64(data: bytes) -> BitMap64:
 
 
 def _checked_end(data: memoryview, at: int) -> int:
-    """The offset of a bitmap's end. Raises ValueError if the bitmap is incomplete or out of order."""
+    """Raises ValueError if the bitmap is incomplete or out of order."""
     start = at
     cookie = int.from_bytes(_cut(data, at, 4), "little")
     at += 4

@@ -17,12 +17,7 @@ from .roaring import bitmap_of
 
 
 def below(present: BitMap, slice_of: Callable[[int], BitMap], count: int, number: int) -> BitMap:
-    """The rows whose number is smaller.
-
-    Args:
-        present: the rows that have a number.
-        slice_of: returns the rows whose number has a bit.
-        count: the number of bits.
+    """The rows whose number is smaller. `slice_of` gives the rows whose number has a bit, of `count` bits.
 
     >>> slices = [BitMap([1]), BitMap([2])]  # row 0 has number 0, row 1 has 1, row 2 has 2
     >>> list(below(BitMap([0, 1, 2]), slices.__getitem__, 2, 2))
@@ -45,7 +40,7 @@ def below(present: BitMap, slice_of: Callable[[int], BitMap], count: int, number
 
 
 def equal_to(present: BitMap, slice_of: Callable[[int], BitMap], count: int, number: int) -> BitMap:
-    """The rows whose number is `number`; the arguments are those of `below`."""
+    """For the arguments see `below`."""
     if number < 0 or number >> count:
         return BitMap()
     equal = present.copy()
@@ -57,14 +52,12 @@ def equal_to(present: BitMap, slice_of: Callable[[int], BitMap], count: int, num
 
 
 class SliceBuilder:
-    """Collects rows and their numbers."""
-
     def __init__(self) -> None:
         self.present = BitMap()
         self.slices: list[BitMap] = []
 
     def add(self, positions: Array, numbers: Array) -> None:
-        """Add rows with their numbers, which are uint64."""
+        """Numbers are uint64."""
         if not len(positions):
             return
         self.present |= bitmap_of(positions)
@@ -75,5 +68,5 @@ class SliceBuilder:
             self.slices[bit] |= bitmap_of(positions[has_it])
 
     def padded(self, count: int) -> Sequence[BitMap]:
-        """The slices, followed by empty ones up to `count`."""
+        """With empty slices up to `count`."""
         return [*self.slices, *(BitMap() for _ in range(len(self.slices), count))]

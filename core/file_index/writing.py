@@ -27,21 +27,15 @@ _UNCHUNKED = ("BOOLEAN", "TINYINT", "SMALLINT")
 
 
 class IndexBuilder(Protocol):
-    """Builds one index of one column."""
-
     def add(self, keys: Any) -> None:
-        """Add the keys of the next rows."""
+        """The keys of the next rows."""
 
     def finish(self) -> bytes:
         """The bytes of the index."""
 
 
 def builder_of(spec: IndexSpec) -> IndexBuilder:
-    """The builder of an index.
-
-    Raises:
-        InvalidArgument: An option is invalid.
-    """
+    """Raises InvalidArgument for an invalid option."""
     form = KeyForm.of(spec.data_type)
     if spec.kind == BLOOM:
         return BloomBuilder(form, spec.option("items", int, DEFAULT_ITEMS), spec.option("fpp", float, DEFAULT_FPP))
@@ -55,21 +49,13 @@ def builder_of(spec: IndexSpec) -> IndexBuilder:
 
 
 class FileIndexBuilder:
-    """Builds the indexes of one data file.
-
-    Raises:
-        InvalidArgument: An option is invalid.
-    """
+    """Raises InvalidArgument for an invalid option."""
 
     def __init__(self, specs: Sequence[IndexSpec]) -> None:
         self._builders = [(spec, builder_of(spec)) for spec in specs]
 
     def add(self, table: pa.Table) -> None:
-        """Add the next rows.
-
-        Raises:
-            InvalidArgument: An index cannot hold a value; the message names the column.
-        """
+        """Raises InvalidArgument, which names the column, where an index cannot hold a value."""
         for spec, builder in self._builders:
             for chunk in table.column(spec.column).chunks:
                 try:
@@ -83,7 +69,6 @@ class FileIndexBuilder:
                     raise
 
     def finish(self) -> bytes:
-        """The bytes of the container."""
         made: dict[str, dict[str, bytes | None]] = {}
         for spec, builder in self._builders:
             made.setdefault(spec.name, {})[spec.kind] = builder.finish()
@@ -91,5 +76,5 @@ class FileIndexBuilder:
 
 
 def _values(column: Any, key: str | None) -> Any:
-    """A column; or the values of a key of a MAP column, null if the map does not have it."""
+    """Null if a map does not have the key."""
     return column if key is None else pc.map_lookup(column, pa.scalar(key, column.type.key_type), "first")

@@ -1,5 +1,4 @@
 """Owns snapshots, schemas, manifests and their entries, deletion vectors, and changes to them.
 
-Must not know: stores, how a commit is made (`coordinator`).
-Begin with `snapshot`, then `manifest`.
+Must not know: stores, how a commit is made (`coordinator`). Begin with `snapshot`, then `manifest`.
 """

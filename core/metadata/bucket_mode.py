@@ -27,7 +27,6 @@ class BucketMode(Enum):
 
 
 def bucket_mode(schema: TableSchema) -> BucketMode:
-    """The mode of a table."""
     bucket = schema.bucket
     if bucket == POSTPONE_BUCKET:
         return BucketMode.POSTPONE

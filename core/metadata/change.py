@@ -1,9 +1,9 @@
 """The changes of a commit: its data files, its index files, and the schema with which they were made.
 
-Owns: `Change`, for requests and for committed snapshots of other writers (`Landed`); `Group`, the part of a change in one
-partition and bucket, and whether it is a compaction. Must not know: stores, requests, which changes conflict.
-Source: format/data-files §7; format/deletion-vectors §2; format/manifests §6, §7; H22. Invariant: A change is judged by its
-contents, never by the kind that its snapshot states: an APPEND may delete files, and a COMPACT may delete rows.
+Owns: `Change`, for requests and for committed snapshots of other writers (`Landed`); `Group`, the part of a change in
+one partition and bucket, and whether it is a compaction. Must not know: stores, requests, which changes conflict.
+Source: format/data-files §7; format/deletion-vectors §2; format/manifests §6, §7; H22. Invariant: A change is judged by
+its contents, never by the kind that its snapshot states: an APPEND may delete files, and a COMPACT may delete rows.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ ROW_CHANGES = frozenset({"UPDATE", "DELETE", "MERGE"})
 _READS_NOTHING = "WRITE"
 
 Owner: TypeAlias = tuple[bytes, int, str]
-"""A data file as deletion vectors refer to it: its partition, bucket and name."""
+"""The partition, bucket and name of a data file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +38,7 @@ class Change:
     """The changes of one commit.
 
     Attributes:
-        entries: the data files that it adds and deletes.
-        index_entries: the index files that it deletes and adds; both entries for a vector file that it replaces.
+        index_entries: both entries for a vector file that it replaces.
         schema_id: the latest schema that its writer knew.
     """
 
@@ -56,7 +55,6 @@ class Landed:
         marked: the data files that it keeps, but whose deleted rows it changes.
         replaces: for an overwrite that names partitions: their paths, of some of the columns or all; "" is the whole table.
         undoes: for an undo: the id of the snapshot whose commit it took back; 0 where others in that snapshot stay.
-        operation: the word that its snapshot has for it.
         restores: it brought back files of an earlier snapshot.
     """
 
@@ -72,7 +70,7 @@ class Landed:
 
     @property
     def label(self) -> str:
-        """The name of the snapshot in messages."""
+        """For messages."""
         return f"snapshot {self.snapshot_id} ({self.kind} by '{self.user}')"
 
     @property
@@ -86,7 +84,7 @@ class Landed:
         return bool(groups) and not (adds_only and self.operation == _READS_NOTHING)
 
     def groups(self, concerns: Callable[[bytes], bool]) -> list[Group]:
-        """Its changes in each (partition, bucket) of the given partitions."""
+        """In each (partition, bucket) of the given partitions."""
         added, deleted, marked, vectors = _by_place(), _by_place(), _by_place(), _by_place()
         for entry in self.change.entries:
             (added if entry.kind == ADD else deleted)[entry.partition, entry.bucket].append(entry)
@@ -113,11 +111,7 @@ class Group:
     """The part of a change in one partition and bucket.
 
     Attributes:
-        place: the partition and bucket.
-        added, deleted: data files.
-        marked: the data files that it keeps, but whose deleted rows it changes.
         vectors: the deletion vectors, by data file, of the index files that it replaces.
-        restores: as of its snapshot.
     """
 
     place: PartitionBucket
@@ -131,10 +125,10 @@ class Group:
     def is_compaction(self) -> bool:
         """Is it certain that the rows are the same before and after?
 
-        The new files must be marked as written by a compaction (Apache Paimon does so since 0.9; older manifests lack the
-        field), and must have as many rows as the old files have apart from their deleted rows. A file that only changes its
-        level is the same file. With a primary key, rows with the same key become one, and rows that delete vanish with the rows
-        that they delete. A rollback may bring back what a compaction once wrote, in the place of as many rows.
+        The new files must be marked as written by a compaction (since Apache Paimon 0.9), and must have as many rows as
+        the old files have apart from their deleted rows. A file that only changes its level is the same file. With a
+        primary key, rows with the same key become one, and rows that delete vanish with the rows that they delete. A
+        rollback may bring back what a compaction once wrote, in the place of as many rows.
         """
         rows = {(e.file.file_name, e.file.row_count) for e in self.deleted}
         same = rows & {(e.file.file_name, e.file.row_count) for e in self.added}
@@ -163,12 +157,11 @@ def _by_place() -> defaultdict[tuple[bytes, int], list[Any]]:
 
 
 def owner_of(entry: ManifestEntry) -> Owner:
-    """The data file of an entry, as deletion vectors refer to it."""
     return entry.partition, entry.bucket, entry.file.file_name
 
 
 def vector_places(index: Iterable[IndexEntry]) -> dict[Owner, tuple[IndexEntry, DeletionVectorRange]]:
-    """The location of each data file's deletion vector: the entry of the index file, and the range in that file."""
+    """By data file: the entry of the index file, and the range in that file."""
     return {
         (entry.partition, entry.bucket, vector.data_file): (entry, vector)
         for entry in index

@@ -37,30 +37,24 @@ _LISTS = (
     "pk-full-text.index.columns",
     "pk-vector.index.columns",
 )
-"""Options with a list of columns as their value, divided by commas. One column is a list of one."""
+"""With a list of columns, divided by commas, as their value."""
 _ELSEWHERE = ("upsert-key",)
-"""Options of Apache Paimon's that other programs read, whose columns are not checked."""
+"""Other programs read these; their columns are not checked."""
 _OF_COLUMNS, _GROUP = "fields.", "sequence-group"
 """`fields.<column>.<…>`; only in `fields.<columns>.sequence-group` it is a list, and then the value is one, too."""
 _DEFAULT_FUNCTION = "fields.default-aggregate-function"
 _PARTS = {"nested-key": "element", "nested-sequence-field": "element", "ts-field": "value"}
-"""Options of a column whose values list fields of the rows in it: of the elements of an ARRAY, of the values of a MAP."""
+"""Their values list fields of the rows in a column: of the elements of an ARRAY, of the values of a MAP."""
 
 
 class Naming(NamedTuple):
-    """An option that names a column.
-
-    Attributes:
-        option: the option's name.
-        column: the column, or the path of a field inside of it.
-    """
+    """An option that names a column, or the path of a field inside of it."""
 
     option: str
     column: str
 
 
 def names_of(text: str) -> tuple[str, ...]:
-    """The names in a list."""
     return tuple(name.strip() for name in text.split(",") if name.strip())
 
 
@@ -79,9 +73,8 @@ def sequence_groups(texts: Mapping[str, str]) -> dict[tuple[str, ...], tuple[str
 
 
 def in_two_groups(groups: Mapping[tuple[str, ...], tuple[str, ...]]) -> str | None:
-    """A column that two sequence groups name, as one that they order or by which they order; None if there is none.
-
-    Apache Paimon orders such a column by one of its groups. Which one depends on the order of a hash map.
+    """A column that two sequence groups order or order by. Apache Paimon orders it by one of them: which one depends on
+    the order of a hash map.
 
     >>> in_two_groups({("g",): ("a",), ("a",): ("b",)})
     'a'
@@ -96,7 +89,7 @@ def in_two_groups(groups: Mapping[tuple[str, ...], tuple[str, ...]]) -> str | No
 
 
 def named_columns(texts: Mapping[str, str]) -> Iterator[Naming]:
-    """The columns that the options name, and the paths of fields inside of columns."""
+    """Also the paths of fields inside of columns."""
     for option, text in texts.items():
         columns, what = _of_columns(option)
         names = [*columns]
@@ -108,14 +101,7 @@ def named_columns(texts: Mapping[str, str]) -> Iterator[Naming]:
 
 
 def check_names(schema: TableSchema, before: TableSchema | None = None) -> None:
-    """Refuse options that name columns which do not exist.
-
-    Args:
-        before: the table's schema so far, whose options may name such columns already.
-
-    Raises:
-        InvalidArgument: names the option and the column.
-    """
+    """Refuse options that name columns which do not exist, unless the schema `before` had them. Raises InvalidArgument."""
     known = set() if before is None else {*named_columns(before.option_texts)}
     for naming in named_columns(schema.option_texts):
         option, column = naming
@@ -142,12 +128,7 @@ def _check_first_part(option: str, schema: TableSchema) -> None:
 
 
 def renamed(texts: Mapping[str, str], path: str, new: str, *, is_column: bool) -> dict[str, str]:
-    """The options after a rename.
-
-    Args:
-        path: the column, or the path of a field inside of one.
-        new: its new name.
-        is_column: whether `path` is the name of a column, which may have dots.
+    """The options after a rename of a column (whose name may have dots, if `is_column`), or of a field at a path inside of one.
 
     >>> renamed({"fields.g.sequence-group": "a,a.b", "fields.a.b.distinct": "true"}, "a", "c", is_column=True)
     {'fields.g.sequence-group': 'c,a.b', 'fields.a.b.distinct': 'true'}

@@ -1,10 +1,8 @@
 """Which sorted runs of a bucket are compacted, and into which level: Apache Paimon's universal compaction.
 
 Owns: `PickRules`, `pick`, `pick_all`, `drops_deletes`, `stop_trigger`. Must not know: stores, clocks, how files are rewritten.
-Source: format/primary-keys §7.
-
-Invariants: A pick is the newest runs of a bucket without a gap, so that no older version of a row becomes newer than another. Its
-output is never level 0, and never above a run that it leaves out.
+Source: format/primary-keys §7. Invariants: A pick is the newest runs of a bucket without a gap, so that no older version of a
+row becomes newer than another. Its output is never level 0, and never above a run that it leaves out.
 """
 
 from __future__ import annotations
@@ -20,19 +18,18 @@ from .levels import SortedRun, level_count
 
 @dataclass(frozen=True)
 class PickRules:
-    """The options of a table that decide about compaction.
+    """The options of a table that decide about compaction. None means never, or any number.
 
     Attributes:
-        levels: the number of levels.
         trigger: with fewer runs nothing is compacted; option `num-sorted-run.compaction-trigger`.
         amplification: all runs are compacted if those above the last are larger than so many percent of it.
         ratio: a run is taken along if it is at most so many percent larger than what is taken already.
-        interval_ms: all runs are compacted so long after the last time; None for never.
-        total_bytes: all runs are compacted while they are smaller together; None for never.
-        newer_bytes: all runs are compacted if those outside of the last level are larger together; None for never.
+        interval_ms: all runs are compacted so long after the last time.
+        total_bytes: all runs are compacted while they are smaller together.
+        newer_bytes: all runs are compacted if those outside of the last level are larger together.
         off_peak: hours of the day, from the first to before the second, in which `off_peak_ratio` is added to `ratio`.
         raises_level_0: files of level 0 always go up, because readers do not see them there, or because options say so.
-        gentle_files: where level 0 goes up: only if it has so many files; None for any number.
+        gentle_files: where level 0 goes up: only if it has so many files.
         absorbs_low_levels: what has begun takes all runs of levels 0 and 1 along, as in Apache Paimon after 2.0.
     """
 
@@ -55,14 +52,10 @@ class PickRules:
 
     @staticmethod
     def of(options: TableOptions, has_lookups: bool, files: Sequence[DataFile] = ()) -> PickRules:
-        """The rules for one bucket.
+        """The rules for a bucket with these files. Raises InvalidArgument.
 
         Args:
             has_lookups: rows of level 0 are merged with those of higher levels only by a compaction (see `MergeRules`).
-            files: the files of the bucket.
-
-        Raises:
-            InvalidArgument: an option cannot be parsed.
         """
         trigger = options.get(opt.RUNS_TO_COMPACT)
         start, end = options.get(opt.OFF_PEAK_START), options.get(opt.OFF_PEAK_END)
@@ -82,7 +75,6 @@ class PickRules:
         )
 
     def ratio_at(self, hour: int) -> int:
-        """The size ratio in an hour of the day, which may be off-peak."""
         if self.off_peak is None:
             return self.ratio
         start, end = self.off_peak
@@ -92,10 +84,9 @@ class PickRules:
 
 @dataclass(frozen=True)
 class Pick:
-    """Runs that are compacted together.
+    """Runs, newest first, that are compacted together.
 
     Attributes:
-        runs: the runs, newest first.
         output_level: the level of the files that replace them.
         why: the rule that chose them.
         one_by_one: each file is rewritten by itself, and keeps its level.
@@ -112,16 +103,15 @@ class Pick:
 
 
 def stop_trigger(options: TableOptions) -> int:
-    """The number of runs that a bucket should never have more of; option `num-sorted-run.stop-trigger`."""
+    """More runs than this a bucket should never have; option `num-sorted-run.stop-trigger`."""
     trigger, stop = options.get(opt.RUNS_TO_COMPACT), options.get(opt.RUNS_TO_STOP)
     return max(trigger, trigger + 3 if stop is None else stop)
 
 
 def pick(rules: PickRules, runs: Sequence[SortedRun], *, now_ms: int, hour: int) -> Pick | None:
-    """The runs that should be compacted now; None if there are none.
+    """Which of a bucket's runs (see `runs_of`) should be compacted now.
 
     Args:
-        runs: all runs of the bucket, as `runs_of` gives them.
         now_ms: the wall clock as files store it (see `DataFile.creation_time`).
         hour: the hour of the day.
     """
@@ -170,7 +160,7 @@ def drops_deletes(picked: Pick, runs: Sequence[SortedRun], has_vectors: bool) ->
 
 
 def _early(rules: PickRules, runs: Sequence[SortedRun], now_ms: int) -> Pick | None:
-    """A full compaction by time or size. Its last time is that of the newest file of the last level."""
+    """By time or size. The last time of a full compaction is that of the newest file of the last level."""
     if len(runs) < 2:
         return None
     last = [f.creation_time or 0 for run in runs if run.level == rules.last_level for f in run.files]

@@ -1,11 +1,9 @@
 """A data file as a manifest describes it, and the statistics of its columns.
 
-Owns: `SimpleStats`, `DataFile`, `ManifestEntry`, `IndexFile`, `IndexEntry` and the identity of an entry.
-Must not know: Avro (see `manifest`), Arrow, paths. Source: format/manifests §3, §6, §7; format/statistics §1.
-
-Invariant: An entry that was read is written back with exactly the same bytes. Partition and key rows are opaque bytes here.
-Entries are named tuples, which are created seven times faster than frozen dataclasses of 21 fields, because manifests hold
-hundreds of thousands of them.
+Owns: `SimpleStats`, `DataFile`, `ManifestEntry`, `IndexFile`, `IndexEntry` and the identity of an entry. Must not know:
+Avro (see `manifest`), Arrow, paths. Source: format/manifests §3, §6, §7; format/statistics §1. Invariant: An entry that
+was read is written back with exactly the same bytes. Partition and key rows are opaque bytes here. Entries are named
+tuples, which are created seven times faster than frozen dataclasses of 21 fields: manifests hold hundreds of thousands.
 """
 
 from __future__ import annotations
@@ -26,12 +24,8 @@ NO_BUCKETS = -1
 
 
 class SimpleStats(NamedTuple):
-    """Minimum, maximum and null count per column.
-
-    Attributes:
-        min_values: BinaryRow with arity prefix, one field per column; null = unknown.
-        max_values: the same for maximums.
-        null_counts: one count per column, None = unknown; None for the whole list if the writer left it out.
+    """Minimum, maximum and null count per column. The rows are BinaryRows with arity prefix, null where unknown; so are
+    counts, whose list is None if the writer left it out.
     """
 
     min_values: bytes = EMPTY_ROW
@@ -79,12 +73,11 @@ EntryIdentity = tuple[bytes, int, int, str, tuple[str, ...], bytes | None, str |
 
 
 class ManifestEntry(NamedTuple):
-    """One entry of a manifest: a data file that is added to or deleted from a (partition, bucket).
+    """A data file that is added to or deleted from a (partition, bucket).
 
     Attributes:
-        kind: `ADD` or `DELETE`.
         partition: BinaryRow of the partition keys with arity prefix.
-        bucket: the bucket number; 0 for tables without buckets.
+        bucket: 0 for tables without buckets.
         total_buckets: the table's bucket count when it was written; -1 for none.
     """
 
@@ -118,13 +111,13 @@ class ManifestEntry(NamedTuple):
         return ManifestEntry(*self[:-1], file._replace(extra_files=beside)).identity
 
     def deletion(self) -> ManifestEntry:
-        """The DELETE of this file, with its complete metadata."""
+        """With the complete metadata of the file."""
         return ManifestEntry(DELETE, self.partition, self.bucket, self.total_buckets, self.file)
 
 
 @dataclass(frozen=True, slots=True)
 class DeletionVectorRange:
-    """The range of bytes of one data file's deletion vector in an index file."""
+    """The bytes of one data file's deletion vector in an index file."""
 
     data_file: str
     offset: int
@@ -159,11 +152,9 @@ class IndexFile:
 
 @dataclass(frozen=True, slots=True)
 class IndexEntry:
-    """One entry of an index manifest."""
-
     kind: int
     partition: bytes
     bucket: int
     file: IndexFile
     listed_in: str = field(default="", compare=False, repr=False)
-    """The name of the index manifest that it was read from."""
+    """The index manifest that it was read from."""

@@ -1,9 +1,9 @@
 """Deletion vectors: the positions of the deleted rows of a data file.
 
-Owns: the bytes of one vector in an index file, of both kinds, and of a file of vectors. Must not know: the locations of index
-files, how rows are read. Source: format/deletion-vectors §1, §3. Invariants: A vector that is damaged or belongs to another file
-is an error, because reading fewer marks than were written would bring back deleted rows. The bytes of a vector are those that
-Apache Paimon writes for the same rows.
+Owns: the bytes of one vector in an index file, of both kinds, and of a file of vectors. Must not know: the locations of
+index files, how rows are read. Source: format/deletion-vectors §1, §3. Invariants: A vector that is damaged or belongs
+to another file is an error: reading fewer marks than were written would bring back deleted rows. The bytes of a vector
+are those that Apache Paimon writes for the same rows.
 """
 
 from __future__ import annotations
@@ -27,16 +27,12 @@ _SIZE_BYTES = _MAGIC_BYTES = _CRC_BYTES = 4
 
 
 def vector_end(found: DeletionVectorRange) -> int:
-    """The last byte at which a vector can end in its index file. The two kinds count their lengths differently."""
+    """The last byte at which it can end in its index file: the two kinds count their lengths differently."""
     return found.offset + _SIZE_BYTES + found.length + _CRC_BYTES
 
 
 def vector_bytes(data: bytes, found: DeletionVectorRange, where: str) -> bytes:
-    """A vector's bytes in an index file (its size, body and checksum), to be copied into another one.
-
-    Raises:
-        TableCorrupt: it is cut off.
-    """
+    """A vector's size, body and checksum in an index file, to be copied into another one. Raises TableCorrupt."""
     end = found.offset + _SIZE_BYTES + int.from_bytes(data[found.offset :][:_SIZE_BYTES], "big") + _CRC_BYTES
     if found.offset < 0 or end > len(data):
         raise TableCorrupt(f"{where}: the deletion vector of {found.data_file} is cut off")
@@ -44,16 +40,11 @@ def vector_bytes(data: bytes, found: DeletionVectorRange, where: str) -> bytes:
 
 
 def decode_vector(data: bytes, found: DeletionVectorRange, row_count: int | None, where: str) -> Any:
-    """The positions of the deleted rows.
+    """The positions of the deleted rows, ascending.
 
     Args:
-        data: the bytes of the index file, from `found.offset` to `vector_end(found)` or the file's end.
-        found: the index manifest's description of the vector.
+        data: from `found.offset` to `vector_end(found)` or the file's end.
         row_count: the number of rows of the data file; None if it is not known.
-        where: the index file, for errors.
-
-    Returns:
-        A NumPy array of positions, ascending.
 
     Raises:
         TableCorrupt: the vector is damaged, its length is not the manifest's, or it marks rows that the data file lacks.
@@ -83,11 +74,8 @@ def decode_vector(data: bytes, found: DeletionVectorRange, row_count: int | None
 
 
 def encode_vector(positions: Any, is_wide: bool) -> bytes:
-    """The bytes of a vector in an index file: its size, body and checksum.
-
-    Args:
-        positions: a NumPy array of row positions in the data file, in any order.
-        is_wide: write the kind of 64 bits (option `deletion-vectors.bitmap64`).
+    """The size, body and checksum of a vector of positions in any order; of 64 bits if `is_wide` (option
+    `deletion-vectors.bitmap64`).
 
     >>> encode_vector(np.array([2, 0]), False).hex()
     '000000185e43f2d03a300000010000000000010010000000000002007b8a0ff7'
@@ -103,7 +91,7 @@ def encode_vector(positions: Any, is_wide: bool) -> bytes:
 
 
 def is_wide_vector(vector: bytes) -> bool:
-    """Is this a vector of 64 bits? `vector` begins with its size."""
+    """`vector` begins with its size."""
     return vector[_SIZE_BYTES:][:_MAGIC_BYTES] == _MAGIC_64
 
 
@@ -111,8 +99,7 @@ def encode_vectors(vectors: Mapping[str, tuple[bytes, int]]) -> tuple[bytes, tup
     """An index file with some vectors, and their ranges in it. Without any vector, it is a file of one byte.
 
     Args:
-        vectors: for each data file, the bytes of its vector (as `encode_vector` returns them) and the number of rows that it
-            marks.
+        vectors: by data file, the bytes from `encode_vector` and the number of rows that it marks.
     """
     data, ranges = [INDEX_VERSION], []
     at = len(INDEX_VERSION)

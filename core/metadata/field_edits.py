@@ -14,15 +14,11 @@ from ..errors import InvalidArgument
 from ..rows.types import ArrayType, DataType, Field, MapType, MultisetType, RowType, VectorType, sql
 
 Edit: TypeAlias = Callable[[tuple[Field, ...], int], tuple[Field, ...]]
-"""A function from fields, and the position of one of them, to the edited fields."""
+"""From fields, and the position of one of them, to the edited fields."""
 
 
 def edited(fields: tuple[Field, ...], path: tuple[str, ...], whole: str, edit: Edit) -> tuple[Field, ...]:
-    """The fields, with the one that a path names edited. `whole` is the path for errors.
-
-    Raises:
-        InvalidArgument: there is no such field.
-    """
+    """The fields, with the one that a path names edited. Raises InvalidArgument, with the path as `whole`."""
     index = next((i for i, f in enumerate(fields) if f.name == path[0]), None)
     if index is None:
         raise InvalidArgument(f"there is no column '{whole}'", next_step=f"there are {[f.name for f in fields]}")
@@ -44,7 +40,7 @@ def _edited_inside(data_type: DataType, path: tuple[str, ...], whole: str, edit:
 
 
 def _edited_part(name: str, part: DataType, path: tuple[str, ...], whole: str, edit: Edit) -> DataType:
-    """Edit the element or value of an ARRAY or MAP, as if it were a single column. Only its type can change."""
+    """The part of an ARRAY or MAP is edited as if it were a single column. Only its type can change."""
     before = Field(-1, name, part)
     after = edited((before,), path, whole, edit)
     if len(after) != 1 or replace(after[0], type=part) != before:
@@ -53,12 +49,11 @@ def _edited_part(name: str, part: DataType, path: tuple[str, ...], whole: str, e
 
 
 def with_field(fields: tuple[Field, ...], index: int, **what: Any) -> tuple[Field, ...]:
-    """The fields, with some attributes of one field replaced."""
     return (*fields[:index], replace(fields[index], **what), *fields[index + 1 :])
 
 
 def position_beside(fields: tuple[Field, ...], first: bool, after: str | None, before: str | None) -> int | None:
-    """The position for a column; None if none of the arguments is given. Raises InvalidArgument."""
+    """None if none of the arguments is given. Raises InvalidArgument."""
     if (first is True) + (after is not None) + (before is not None) > 1:
         raise InvalidArgument("give only one of first, after and before")
     if first:

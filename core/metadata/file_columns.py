@@ -43,10 +43,9 @@ _OF_STATS = {"min_values": "_MIN_VALUES", "max_values": "_MAX_VALUES", "null_cou
 
 
 class FileColumns:
-    """Some entries of manifests as columns: `column("row_count")` and so on.
-
-    Besides the names of `ManifestEntry` and `DataFile` there are `min_values`, `max_values` and `null_counts` of the value
-    statistics. Names and paths are text, rows are stored BinaryRows.
+    """Some entries of manifests as columns: `column("row_count")` and so on, by the names of `ManifestEntry` and
+    `DataFile`, and `min_values`, `max_values` and `null_counts` of the value statistics. Names and paths are text, rows
+    are stored BinaryRows.
 
     Args:
         part: what `Timeline.entry_parts` gives.
@@ -65,19 +64,14 @@ class FileColumns:
         return self._part.rows if isinstance(self._part, EntryColumns) else len(self._part)
 
     def chosen(self, rows: Array) -> FileColumns:
-        """Some of these entries, by their positions among them."""
+        """By their positions among these entries."""
         return FileColumns(self._part, rows if self._rows is None else self._rows[rows])
 
     def entries(self) -> list[ManifestEntry]:
-        """The entries as objects."""
         return self._part.entries(self._rows) if isinstance(self._part, EntryColumns) else list(self._part)
 
     def column(self, name: str) -> pa.Array:
-        """A column of all entries.
-
-        Raises:
-            TableCorrupt: a name is not text.
-        """
+        """Raises TableCorrupt where a name is not text."""
         if not isinstance(self._part, EntryColumns):
             return _of_objects(self._part, name)
         found = self._part.values(_avro_name(name), self._rows)
@@ -146,7 +140,7 @@ def _masked(lists: pa.Array, valid: Array) -> pa.Array:
 
 
 def _bytes_array(data: Bytes, starts: Array, sizes: Array, valid: Array | None, arrow_type: pa.DataType) -> pa.Array:
-    """Values of different lengths, copied together. Those of almost one length are cut at the longest first, which is faster."""
+    """Copied together. Those of almost one length are cut at the longest first, which is faster."""
     offsets = _offsets(sizes)
     width = int(sizes[0]) if len(sizes) else 0
     longest = int(sizes.max(initial=0))

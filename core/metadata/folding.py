@@ -1,9 +1,9 @@
 """Fold manifest entries into live files, and plan which manifests are merged.
 
-Owns: the fold of ADD and DELETE, the summary of a manifest, and the plans of minor and full manifest compaction.
-Must not know: stores. A plan names the manifests to read, and the caller reads them. Source: format/manifests §4.
-Invariants: Folding before and after a merge gives the same live files in the same order. A DELETE without an ADD is kept by a
-minor merge, and dropped by a full merge, which has read all earlier entries.
+Owns: the fold of ADD and DELETE, the summary of a manifest, and the plans of minor and full manifest compaction. Must
+not know: stores; a plan names the manifests to read. Source: format/manifests §4.
+Invariants: Folding before and after a merge gives the same live files in the same order. A DELETE without an ADD is
+kept by a minor merge, and dropped by a full merge, which has read all earlier entries.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .manifest import ManifestFile
 
 
 def fold(entries: Iterable[ManifestEntry]) -> dict[EntryIdentity, ManifestEntry]:
-    """The entries that remain, in order, after removing every DELETE together with its ADD. A DELETE without an ADD remains."""
+    """What remains, in order, after removing every DELETE together with its ADD. A DELETE without an ADD remains."""
     left: dict[EntryIdentity, ManifestEntry] = {}
     for entry in entries:
         identity = entry.identity
@@ -37,13 +37,13 @@ def fold(entries: Iterable[ManifestEntry]) -> dict[EntryIdentity, ManifestEntry]
 
 
 def live(entries: Iterable[ManifestEntry]) -> list[ManifestEntry]:
-    """The live files of a snapshot: those that are added and not deleted. The manifests may be in any order.
+    """The files of a snapshot that are added and not deleted. The manifests may be in any order.
 
-    A DELETE without an ADD is an error for commits, maintenance and reads. Its ADD may be listed under another identity, and that
-    file would be read, replaced or expired as if it had not been deleted.
+    A DELETE without an ADD is an error for commits, maintenance and reads. Its ADD may be listed under another
+    identity, and that file would be read, replaced or expired as if it had not been deleted.
 
     Args:
-        entries: all entries, or all of some partitions, since a DELETE is in the same partition as its ADD.
+        entries: all, or all of some partitions, since a DELETE is in the same partition as its ADD.
 
     Raises:
         TableCorrupt: an entry deletes a file that no entry adds; names the file.
@@ -61,11 +61,8 @@ def live(entries: Iterable[ManifestEntry]) -> list[ManifestEntry]:
 def summarise(
     name: str, size: int, entries: Sequence[ManifestEntry], partition_fields: Sequence[Field], schema_id: int
 ) -> ManifestFile:
-    """The entry for a manifest in the manifest list (format/manifests §3).
-
-    Args:
-        size: the exact size of the manifest file in bytes.
-        schema_id: used if there are no entries.
+    """The entry for a manifest of `size` bytes in the manifest list (format/manifests §3). `schema_id` is used if there
+    are no entries.
     """
     buckets, levels = [e.bucket for e in entries], [e.file.level for e in entries]
     first_rows = [e.file.first_row_id for e in entries]
@@ -87,7 +84,7 @@ def summarise(
 
 
 def _partition_stats(entries: Sequence[ManifestEntry], fields: Sequence[Field], where: str) -> SimpleStats:
-    """The minimum, maximum and null count of each partition column over all entries, without truncation."""
+    """Without truncation."""
     if not fields:
         return SimpleStats(EMPTY_ROW, EMPTY_ROW, ())
     types = [f.type for f in fields]
@@ -109,10 +106,8 @@ def _partition_stats(entries: Sequence[ManifestEntry], fields: Sequence[Field], 
 
 @dataclass(frozen=True, slots=True)
 class MergePlan:
-    """The manifests to merge. Each group, in order, is replaced by new manifests at the same position in the list.
-
-    Attributes:
-        mode: "minor", or "full", in which the only group is the whole list and DELETEs are removed with their ADDs.
+    """Each group of manifests, in order, is replaced by new manifests at the same position in the list. In mode "full"
+    the only group is the whole list, and DELETEs are removed with their ADDs; the other mode is "minor".
     """
 
     mode: str
@@ -124,7 +119,7 @@ _FEW_ENTRIES = 256
 
 
 def plan_merge(manifests: Sequence[ManifestFile], options: TableOptions) -> MergePlan | None:
-    """The manifest compaction that is due; None if none is (format/manifests §5)."""
+    """None if no manifest compaction is due (format/manifests §5)."""
     target = options.get(opt.MANIFEST_TARGET_SIZE)
     due = sum(m.file_size for m in manifests if must_change(m, target)) >= options.get(opt.MANIFEST_FULL_THRESHOLD)
     if due and len(manifests) > 1:
@@ -133,12 +128,12 @@ def plan_merge(manifests: Sequence[ManifestFile], options: TableOptions) -> Merg
 
 
 def must_change(manifest: ManifestFile, target_size: int) -> bool:
-    """Must a full merge rewrite a manifest, because it has DELETEs or is small?"""
+    """Must a full merge rewrite it, because it has DELETEs or is small?"""
     return manifest.num_deleted_files > 0 or manifest.file_size < target_size
 
 
 def _plan_minor(manifests: Sequence[ManifestFile], target: int, least: int) -> MergePlan | None:
-    """Merge adjacent manifests if together they fill a manifest; or the newest ones, if there are many."""
+    """Merge adjacent manifests if together they fill one; or the newest ones, if there are many."""
     groups: list[tuple[ManifestFile, ...]] = []
     batch: list[ManifestFile] = []
     size = 0
@@ -159,8 +154,8 @@ def _plan_minor(manifests: Sequence[ManifestFile], target: int, least: int) -> M
 def _of_like_size(manifests: Sequence[ManifestFile]) -> tuple[ManifestFile, ...]:
     """The newest manifests, from the oldest one on that has no more entries than all after it together.
 
-    So an entry is rewritten about as often as the number of its manifest's entries doubles, instead of at every merge until the
-    manifest is full. The larger manifests that stay are few: each has more entries than all after it.
+    So an entry is rewritten about as often as the number of its manifest's entries doubles, instead of at every merge
+    until the manifest is full. The larger manifests that stay are few.
     """
     rest = sum(map(_entries, manifests))
     for start, manifest in enumerate(manifests):
@@ -205,7 +200,7 @@ def replace_runs(
     manifests: Sequence[ManifestFile],
     replacements: Sequence[tuple[tuple[ManifestFile, ...], tuple[ManifestFile, ...]]],
 ) -> tuple[ManifestFile, ...] | None:
-    """The list with each run replaced by its merge; None if a run is no longer in the list as adjacent manifests."""
+    """Each run is replaced by its merge; None if a run is no longer in the list as adjacent manifests."""
     out = list(manifests)
     for before, after in replacements:
         for start in range(len(out) - len(before) + 1):

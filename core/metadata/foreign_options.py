@@ -39,18 +39,12 @@ _AVRO_CODECS = ("zstd", "zstandard", "snappy", "deflate", "bzip2", "xz", "null")
 
 
 def reading_options(schema: TableSchema) -> list[str]:
-    """The options of a schema that are those of one read."""
     return [option for option in _READING if schema.options.texts.get(option)]
 
 
 def check_foreign(schema: TableSchema, before: TableSchema | None = None) -> None:
-    """Refuse options with which Apache Paimon would read other rows, or could not write.
-
-    Args:
-        before: the table's schema so far; what it has already is not refused.
-
-    Raises:
-        InvalidArgument: names the option, and says what to use instead.
+    """Refuse options with which Apache Paimon would read other rows, or could not write, unless the schema `before` had
+    them. Raises InvalidArgument, which says what to use instead.
     """
     texts, known = schema.option_texts, {} if before is None else before.option_texts
     for option in (*reading_options(schema), *(["branch"] if texts.get("branch") else [])):

@@ -65,17 +65,14 @@ FUNCTIONS: dict[str, tuple[_Takes, str]] = {
 
 
 def function_name(texts: Mapping[str, str], column: str) -> str | None:
-    """The function that the options name for a column; None if they name none."""
+    """None if the options name none."""
     found = texts.get(f"fields.{column}.aggregate-function") or texts.get("fields.default-aggregate-function")
     return found.strip().lower() if found else None
 
 
 def check_function(name: str, field: Field, texts: Mapping[str, str]) -> None:
-    """Refuse a function that does not exist, does not take the column's type, or lacks an option.
-
-    Raises:
-        Unsupported: there is no such function here.
-        InvalidArgument: the type or an option does not fit; names the column and the function.
+    """Raises Unsupported where there is no such function, InvalidArgument where it does not take the column's type or
+    an option does not fit.
     """
     column = field.name
     if name not in FUNCTIONS:
@@ -95,7 +92,7 @@ def check_function(name: str, field: Field, texts: Mapping[str, str]) -> None:
 
 
 def _check_parts(name: str, field: Field, texts: Mapping[str, str]) -> None:
-    """Check the options that name fields of the rows in a column, and the number of these rows."""
+    """The options that name fields of the rows in a column, and the number of these rows."""
     option = f"fields.{field.name}."
     if name in ("nested_update", "nested_partial_update"):
         assert isinstance(field.type, ArrayType) and isinstance(field.type.element, RowType)
@@ -122,10 +119,8 @@ def _check_names(option: str, text: str, rows: RowType) -> None:
 
 
 def check_functions(schema: TableSchema, rules: MergeRules) -> None:
-    """Check the functions of all columns, and the sequence groups, of a schema that is to be written.
-
-    Raises:
-        InvalidArgument: Apache Paimon could not open or merge the table; names the option and the column.
+    """The functions of all columns, and the sequence groups. Raises InvalidArgument where Apache Paimon could not open
+    or merge the table.
     """
     texts = rules.texts
     if rules.engine not in ("aggregation", "partial-update"):

@@ -19,7 +19,7 @@ _STORED = np.dtype(">i4")
 
 
 def encode_hashes(hashes: Array) -> bytes:
-    """The bytes of an index file: each hash as a big-endian int32, without a header.
+    """Each hash as a big-endian int32, without a header.
 
     >>> encode_hashes(np.array([1, -2], np.int32)).hex()
     '00000001fffffffe'
@@ -28,15 +28,7 @@ def encode_hashes(hashes: Array) -> bytes:
 
 
 def decode_hashes(data: bytes, row_count: int, where: str) -> Array:
-    """The hashes of an index file, as int32 in the order of the file.
-
-    Args:
-        row_count: the number of hashes that the index manifest states.
-        where: the file, for errors.
-
-    Raises:
-        TableCorrupt: the file does not hold that many hashes.
-    """
+    """The hashes, int32 in order. Raises TableCorrupt where they are not as many as the index manifest states."""
     if len(data) != row_count * _STORED.itemsize:
         raise TableCorrupt(
             f"{where} holds {len(data)} bytes, but its manifest's field '_ROW_COUNT' = {row_count} needs"
@@ -47,7 +39,7 @@ def decode_hashes(data: bytes, row_count: int, where: str) -> Array:
 
 @dataclass(frozen=True, slots=True)
 class BucketHashes:
-    """The hashes of the keys that a writer wrote into one dynamic bucket, each as bytes like those of an index file.
+    """The hashes of the keys that a writer wrote into one dynamic bucket, as bytes like those of an index file.
 
     Attributes:
         all: of all its rows, ascending and distinct.
@@ -62,11 +54,8 @@ class BucketHashes:
 
 @dataclass(frozen=True, slots=True)
 class MovedKeys:
-    """Keys that were written into one bucket, but that another writer has put into another one meanwhile.
-
-    Attributes:
-        bucket, to: where they were written, and where they belong.
-        hashes: as in an index file.
+    """Keys that were written into `bucket`, but that another writer has put into another one (`to`) meanwhile. The
+    hashes are as in an index file.
     """
 
     partition: bytes

@@ -18,11 +18,7 @@ PRODUCERS = ("none", "input", "lookup", "full-compaction")
 
 
 def check_keyed(schema: TableSchema) -> None:
-    """Refuse combinations with which Apache Paimon could not open or write the table.
-
-    Raises:
-        InvalidArgument: names the option or column.
-    """
+    """Refuse combinations with which Apache Paimon could not open or write the table. Raises InvalidArgument."""
     options = schema.options
     producer = options.get(opt.CHANGELOG_PRODUCER)
     if producer not in PRODUCERS:

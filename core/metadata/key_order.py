@@ -19,15 +19,11 @@ ComparableKey = tuple[Any, ...]
 
 
 def comparable_key(row: bytes, keys: Sequence[Field], where: str) -> ComparableKey:
-    """A key as a value that compares as keys do.
+    """A value that compares as keys do. Raises TableCorrupt.
 
     Args:
         row: `_MIN_KEY` or `_MAX_KEY` of a data file.
         keys: the columns of the key, without partition columns.
-        where: what holds the key, for errors.
-
-    Raises:
-        TableCorrupt: the bytes are no row of these columns.
     """
     values = decode_row(row, [f.type for f in keys], where)
     return tuple((value is not None, _comparable(value)) for value in values)

@@ -1,10 +1,8 @@
 """The files of one bucket of a table with a primary key, as sorted runs.
 
-Owns: `SortedRun`, `runs_of`, `level_count`, `overlapping`. Must not know: which runs are compacted, rows.
-Source: format/primary-keys §2, §7.
-
-Invariants: Each file of level 0 is a run of its own, the newest first. Each higher level is one run, whose files are in the order
-of their keys and have no key in common.
+Owns: `SortedRun`, `runs_of`, `level_count`, `overlapping`. Must not know: which runs are compacted, rows. Source:
+format/primary-keys §2, §7. Invariants: Each file of level 0 is a run of its own, the newest first. Each higher level is
+one run, whose files are in the order of their keys and have no key in common.
 """
 
 from __future__ import annotations
@@ -24,26 +22,17 @@ FEWEST_LEVELS = 2
 
 @dataclass(frozen=True)
 class SortedRun:
-    """Files whose keys do not overlap, in the order of their keys."""
-
     level: int
     files: tuple[DataFile, ...]
 
     @cached_property
     def size(self) -> int:
-        """The bytes of all files."""
         return sum(file.file_size for file in self.files)
 
 
 def runs_of(files: Iterable[DataFile], keys: Sequence[Field] = ()) -> tuple[SortedRun, ...]:
-    """The runs of a bucket, from the newest file of level 0 to the highest level.
-
-    Args:
-        files: the live files of one (partition, bucket).
-        keys: the columns of the key, to sort the files of a level by. Without them they keep their order.
-
-    Raises:
-        TableCorrupt: the smallest key of a file is damaged.
+    """From the newest file of level 0 to the highest level. Without `keys`, the files of a level keep their order.
+    Raises TableCorrupt.
     """
     by_level: dict[int, list[DataFile]] = {}
     for file in files:
@@ -54,13 +43,13 @@ def runs_of(files: Iterable[DataFile], keys: Sequence[Field] = ()) -> tuple[Sort
 
 
 def run_count(files: Iterable[DataFile]) -> int:
-    """The number of runs of a bucket: those that a read merges."""
+    """The runs that a read merges."""
     levels = [file.level for file in files]
     return levels.count(0) + len({level for level in levels if level})
 
 
 def level_count(options: TableOptions, files: Iterable[DataFile]) -> int:
-    """The number of levels of a bucket: option `num-levels`, but never fewer than its files have."""
+    """Option `num-levels`, but never fewer than the bucket's files have."""
     configured = options.get(opt.NUM_LEVELS)
     if configured is None:
         configured = options.get(opt.RUNS_TO_COMPACT) + 1
@@ -68,14 +57,7 @@ def level_count(options: TableOptions, files: Iterable[DataFile]) -> int:
 
 
 def overlapping(files: Iterable[DataFile], keys: Sequence[Field]) -> list[tuple[DataFile, DataFile]]:
-    """Pairs of files of one level above 0 that have keys in common, which no two files of a run may have.
-
-    Args:
-        files: files of one (partition, bucket).
-
-    Raises:
-        TableCorrupt: the smallest or largest key of a file is damaged.
-    """
+    """Pairs of files of one level above 0 with keys in common, which no two files of a run may have. Raises TableCorrupt."""
     found = []
     for run in runs_of(files, keys):
         if run.level:
@@ -97,5 +79,5 @@ def _by_key(files: Sequence[DataFile], keys: Sequence[Field]) -> tuple[DataFile,
 
 
 def _key(row: bytes, keys: Sequence[Field], file: DataFile) -> ComparableKey:
-    """A key of a file; a file without one comes before all others, and reaches up to nothing."""
+    """A file without a key comes before all others, and reaches up to nothing."""
     return () if row == EMPTY_ROW else comparable_key(row, keys, f"data file {file.file_name}: key")

@@ -20,8 +20,8 @@ Producer = Literal["none", "input", "lookup", "full-compaction"]
 PRODUCERS: tuple[Producer, ...] = ("none", "input", "lookup", "full-compaction")
 
 Upgrade = Literal["move", "compare", "rewrite"]
-"""How a single file comes to another level: it only moves; it moves, and its rows are compared with older ones (for a changelog
-or deletion vectors); or it is rewritten."""
+"""How a file comes to another level: it only moves; it moves, and its rows are compared with older ones (for a
+changelog or deletion vectors); or it is rewritten."""
 
 
 @dataclass(frozen=True)
@@ -30,12 +30,10 @@ class LookupRules:
 
     Attributes:
         producer: option `changelog-producer`.
-        merge: the rules by which rows become one.
         is_wide: new deletion vectors are of 64 bits (option `deletion-vectors.bitmap64`).
         compared: the columns in which a row must differ to count as changed (option `changelog-producer.row-deduplicate`,
             without those of `changelog-producer.row-deduplicate-ignore-fields`); None: a row that is written again counts.
         formats: the file format of each level that has one of its own (option `file.format.per.level`).
-        file_format: the file format of all other levels.
     """
 
     producer: Producer
@@ -52,12 +50,11 @@ class LookupRules:
 
     @property
     def writes_changelog(self) -> bool:
-        """Does a compaction write changelog files?"""
         return self.producer in ("lookup", "full-compaction")
 
     @property
     def needs_values(self) -> bool:
-        """Are the older rows merged with the newer ones, or compared with them? Else only their positions are needed."""
+        """Are older rows merged or compared with the newer ones? Else only their positions are needed."""
         plain = self.merge.engine == "deduplicate" and not self.merge.sequence_fields
         return not (
             self.merge.engine == "first-row" or (self.merge.has_vectors and plain and not self.writes_changelog)
@@ -83,11 +80,7 @@ class LookupRules:
 
 
 def lookup_rules(schema: TableSchema, merge: MergeRules) -> LookupRules:
-    """The rules of a table.
-
-    Raises:
-        InvalidArgument: an option is not valid, or contradicts another one.
-    """
+    """Raises InvalidArgument."""
     options = schema.options
     producer = options.get(opt.CHANGELOG_PRODUCER)
     if producer not in PRODUCERS:

@@ -37,7 +37,7 @@ KEPT_LINES = 4096
 
 @dataclass(frozen=True, slots=True)
 class ManifestFile:
-    """One entry of a manifest list: a manifest, and the ranges of its entries' values (format/manifests §3)."""
+    """A manifest in a manifest list, and the ranges of its entries' values (format/manifests §3)."""
 
     file_name: str
     file_size: int
@@ -52,7 +52,7 @@ class ManifestFile:
     min_row_id: int | None = None
     max_row_id: int | None = None
     listed_in: str = field(default="", compare=False, repr=False)
-    """The name of the manifest list that it was read from."""
+    """The manifest list that it was read from."""
 
 
 # ----------------------------------------------------------------------------------------------------------- writing
@@ -61,11 +61,7 @@ class ManifestFile:
 def encode_manifest(
     entries: Iterable[ManifestEntry], *, compression: str = "zstd", level: int = 1, form: str = "avro"
 ) -> bytes:
-    """A manifest file's bytes.
-
-    Args:
-        form: option `manifest.format`: `avro`, `orc` or `parquet`.
-    """
+    """`form` is option `manifest.format`: `avro`, `orc` or `parquet`."""
     records = (
         {
             "_VERSION": MANIFEST_VERSION,
@@ -83,7 +79,7 @@ def encode_manifest(
 def encode_manifest_list(
     manifests: Iterable[ManifestFile], *, compression: str = "zstd", level: int = 1, form: str = "avro"
 ) -> bytes:
-    """A manifest list's bytes. An empty list is a file with a header and no records.
+    """An empty list is a file with a header and no records.
 
     Each commit writes a list of all manifests, of which nearly all were in the list before it. Their lines are kept.
     """
@@ -125,7 +121,6 @@ def _list_header(compression: str) -> bytes:
 def encode_index_manifest(
     entries: Iterable[IndexEntry], *, compression: str = "zstd", level: int = 1, form: str = "avro"
 ) -> bytes:
-    """An index manifest's bytes."""
     records = (
         {
             "_VERSION": INDEX_MANIFEST_VERSION,
@@ -203,13 +198,8 @@ def _global_index_record(index: GlobalIndex | None) -> dict[str, Any] | None:
 
 
 def decode_manifest(data: bytes, where: str) -> list[ManifestEntry]:
-    """The entries of a manifest, in order.
-
-    Args:
-        where: the manifest's name, for errors.
-
-    Raises:
-        TableCorrupt: the bytes are damaged, a field is missing, or `_KIND` or `_VERSION` is unknown.
+    """The entries in order. Raises TableCorrupt where bytes are damaged, a field is missing, or `_KIND` or `_VERSION`
+    is unknown.
     """
     entries = []
     try:
@@ -230,11 +220,7 @@ def decode_manifest(data: bytes, where: str) -> list[ManifestEntry]:
 
 
 def decode_manifests(manifests: Sequence[tuple[str, bytes]]) -> Iterator[EntryColumns | list[ManifestEntry]]:
-    """Decode manifests, given by name and bytes, in order. The result is columns where possible, and entries otherwise.
-
-    Raises:
-        TableCorrupt: a manifest is damaged; names it.
-    """
+    """Manifests, given by name and bytes, in order: as columns where possible, and entries otherwise. Raises TableCorrupt."""
     for _, group in groupby(manifests, key=lambda manifest: _layout(manifest[1])):
         alike = list(group)
         try:
@@ -244,7 +230,7 @@ def decode_manifests(manifests: Sequence[tuple[str, bytes]]) -> Iterator[EntryCo
 
 
 def _layout(data: bytes) -> bytes:
-    """A key that differs for manifests that cannot be decoded together."""
+    """Differs for manifests that cannot be decoded together."""
     try:
         return schema_of(data) if data[:4] == MAGIC else data[:4]
     except Irregular:
@@ -252,7 +238,6 @@ def _layout(data: bytes) -> bytes:
 
 
 def decode_manifest_list(data: bytes, where: str) -> list[ManifestFile]:
-    """The manifests that a manifest list names, in order."""
     try:
         return [
             ManifestFile(
@@ -278,7 +263,6 @@ def decode_manifest_list(data: bytes, where: str) -> list[ManifestFile]:
 
 
 def decode_index_manifest(data: bytes, where: str) -> list[IndexEntry]:
-    """The entries of an index manifest, in order."""
     try:
         entries = []
         for r in avro.read_records(data, where):
@@ -348,7 +332,7 @@ def _file(r: dict[str, Any]) -> DataFile:
 
 
 def _millis(value: Any) -> int:
-    """A `timestamp-millis` as milliseconds since 1970. The Avro reader may return it as a datetime."""
+    """Milliseconds since 1970. The Avro reader may return a datetime."""
     if isinstance(value, int):
         return value
     from datetime import datetime, timedelta, timezone

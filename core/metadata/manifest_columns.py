@@ -43,15 +43,7 @@ _OPTIONAL: dict[str, Kind] = {
 
 
 class EntryColumns:
-    """The entries of manifests with the same layout.
-
-    Args:
-        columns: the columns of the manifests' records.
-        names: the manifests' names, for errors.
-
-    Attributes:
-        kind, schema_id: one value per entry.
-        data: the bytes that spans point into.
+    """The entries of manifests with the same layout; `data` are the bytes that spans point into.
 
     Raises:
         Irregular: an entry has an unknown version or kind, or a field is missing or has another type.
@@ -80,7 +72,7 @@ class EntryColumns:
         return column.values, column.sizes
 
     def is_null(self, name: str) -> Array:
-        """A mask of the nulls of a column. If the writer had no such column, all values are null."""
+        """If the writer had no such column, all values are null."""
         if name not in self._columns:
             return np.ones(self.rows, bool)
         valid = self._columns.column(name).valid
@@ -97,14 +89,11 @@ class EntryColumns:
         return np.array([name in names for name in self._slices("_FILE._FILE_NAME", None)], bool)
 
     def file_names(self, rows: Array) -> set[bytes]:
-        """The data files' names of some entries."""
         return set(self._slices("_FILE._FILE_NAME", rows)) if rows.size else set()
 
     def locations(self) -> Iterator[tuple[bytes, int, str, Sequence[str], str | None]]:
-        """What says where each entry's files are: partition, bucket, name, names of files that belong to it, path elsewhere.
-
-        Raises:
-            TableCorrupt: a name is not text; names the manifests.
+        """Partition, bucket, name, names of files that belong to it, path elsewhere. Raises TableCorrupt where a name
+        is not text.
         """
         partitions, places = self.partitions()
         try:
@@ -121,15 +110,14 @@ class EntryColumns:
 
     @property
     def names(self) -> Sequence[str]:
-        """The manifests' names, for errors."""
         return self._names
 
     def values(self, name: str, rows: Array | None = None) -> AvroColumn | None:
-        """A column, of some rows or all; None if the writer had no such column."""
+        """None if the writer had no such column."""
         return self._columns.column(name, rows) if name in self._columns else None
 
     def _distinct(self, name: str) -> tuple[list[bytes], Array]:
-        """The different values of a bytes column, and the index of each row's value."""
+        """The different values, and the index of each row's value."""
         starts, lengths = self.spans(name)
         if not self.rows:
             return [], np.zeros(0, np.int64)
@@ -146,14 +134,7 @@ class EntryColumns:
     # ------------------------------------------------------------------------------------------------------- objects
 
     def entries(self, rows: Array | None = None) -> list[ManifestEntry]:
-        """Entries as objects.
-
-        Args:
-            rows: the indices of the entries, ascending; None for all.
-
-        Raises:
-            TableCorrupt: a name is not text; names the manifests.
-        """
+        """Entries as objects: those at some ascending indices, or all. Raises TableCorrupt where a name is not text."""
         try:
             return list(self._entries(rows))
         except UnicodeDecodeError as error:
@@ -194,7 +175,7 @@ class EntryColumns:
         )
 
     def _picked(self, name: str, rows: Array | None, optional: bool) -> AvroColumn | None:
-        """Some rows of a column; None if they are all null."""
+        """None if the rows are all null."""
         if optional and name not in self._columns:
             return None
         column = self._columns.column(name, rows)
@@ -212,7 +193,7 @@ class EntryColumns:
         return self._nones(rows) if column is None else column.slices(self.data)
 
     def _shared(self, name: str, rows: Array | None) -> Iterator[bytes]:
-        """Values of a bytes column. Equal values share one object, because most are equal."""
+        """Equal values share one object, because most are equal."""
         seen: dict[bytes, bytes] = {EMPTY_ROW: EMPTY_ROW}
         return (seen.setdefault(value, value) for value in self._slices(name, rows))
 
@@ -230,7 +211,7 @@ class EntryColumns:
         return column.lists([value.decode() for value in _items(column).slices(self.data)])
 
     def _stats(self, name: str, rows: Array | None) -> Iterator[SimpleStats]:
-        """Statistics. Entries without statistics share one object."""
+        """Entries without statistics share one object."""
         counts = self._number_lists(f"{name}._NULL_COUNTS", rows, optional=True)
         low, high = self._slices(f"{name}._MIN_VALUES", rows), self._slices(f"{name}._MAX_VALUES", rows)
         nothing: dict[Any, SimpleStats] = {}

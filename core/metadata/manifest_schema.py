@@ -120,11 +120,7 @@ _INDEX_MANIFEST = _record(
 
 @cache
 def parsed(name: str) -> Any:
-    """A schema in the form that fastavro needs.
-
-    Args:
-        name: `list`, `manifest` or `index`.
-    """
+    """As fastavro needs it: `list`, `manifest` or `index`."""
     import fastavro
 
     schema = {"list": _MANIFEST_LIST, "manifest": _MANIFEST, "index": _INDEX_MANIFEST}[name]

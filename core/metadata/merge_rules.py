@@ -1,7 +1,7 @@
 """How rows with the same primary key become one: a table's options as data.
 
-Owns: `MergeRules`, the columns that are added to rows with a key. Must not know: Arrow, files, the engines that follow the rules.
-Source: format/primary-keys §1, §2, §3, §4.
+Owns: `MergeRules`, the columns that are added to rows with a key. Must not know: Arrow, files, the engines that follow
+the rules. Source: format/primary-keys §1, §2, §3, §4.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ VALUE_KIND = Field(2_147_483_645, "_VALUE_KIND", AtomicType("TINYINT"))
 LEVEL = Field(2_147_483_644, "_LEVEL", AtomicType("INT"))
 """The level of a row's file. No data file has this column; readers add it."""
 _KEY_ID = 1_073_741_823
-"""The field id of a column `_KEY_<name>` is this number above that of the column `<name>`."""
+"""The field id of `_KEY_<name>` is this number above that of the column `<name>`."""
 POSTPONED = -2
 """The bucket of rows whose bucket is chosen later. Batch reads do not see them."""
 
@@ -33,21 +33,18 @@ _IGNORE_DELETE = (
 
 @dataclass(frozen=True)
 class MergeRules:
-    """The rules of one table.
+    """The rules of one table, whose texts are all its options.
 
     Attributes:
-        engine: option `merge-engine`.
         keys: the columns that tell the rows of one bucket apart.
         key_names: all columns of the primary key, partition columns too.
         sequence_fields: the columns that order rows of one key before their sequence numbers do.
         descending: the smallest value of these columns is the newest. A null is the oldest in both orders.
         ignore_delete: rows that delete do not count.
         hides_level_0: batch reads leave out files of level 0.
-        has_vectors: the table has option `deletion-vectors.enabled`.
         has_lookups: compaction merges a row with the older ones in higher levels, which it leaves where they are. Of the rows
             of a key above level 0, only the one in the lowest level counts.
         merges_single: the row of a key that has only one is merged too, which matters to engines that make new rows.
-        texts: all options of the table, for the engines.
     """
 
     engine: str
@@ -69,16 +66,15 @@ class MergeRules:
 
     @property
     def of_new_rows(self) -> MergeRules:
-        """The rules for rows of one commit, before they are written: the write buffer looks at no other level."""
+        """For rows of one commit, before they are written: the write buffer looks at no other level."""
         return replace(self, has_lookups=False)
 
     @property
     def of_lookups(self) -> MergeRules:
-        """The rules for a compaction that looks for older rows in higher levels: there, Apache Paimon merges each row."""
+        """For a compaction that looks for older rows in higher levels: there, Apache Paimon merges each row."""
         return replace(self, merges_single=True)
 
     def is_on(self, option: str) -> bool:
-        """Is an option that is true or false set to true?"""
         return _is_on(self.texts, option)
 
 
@@ -93,17 +89,13 @@ def key_fields(schema: TableSchema) -> tuple[Field, ...]:
 
 
 def row_fields(schema: TableSchema) -> tuple[Field, ...]:
-    """The columns of a row with its number and kind: `_SEQUENCE_NUMBER`, `_VALUE_KIND`, then those of the table."""
+    """`_SEQUENCE_NUMBER`, `_VALUE_KIND`, then the columns of the table."""
     required = (replace(f, type=with_nullable(f.type, False)) for f in (ROW_SEQUENCE, VALUE_KIND))
     return (*required, *schema.fields)
 
 
 def merge_rules(schema: TableSchema) -> MergeRules | None:
-    """The rules of a table; None if it has no primary key.
-
-    Raises:
-        InvalidArgument: an option names a column that does not exist.
-    """
+    """None if the table has no primary key. Raises InvalidArgument where an option names a column that does not exist."""
     if not schema.primary_keys:
         return None
     texts = schema.options.texts

@@ -20,10 +20,7 @@ _KEY = opt.ORC_LTZ_BY_WALL_CLOCK.key
 
 
 def with_zone_option(schema: TableSchema, before: TableSchema | None = None) -> TableSchema:
-    """The schema, with the option if it needs and lacks it.
-
-    Args:
-        before: the previous schema of a table that has files.
+    """The schema, with the option if it needs and lacks it. `before` is the previous schema of a table that has files.
 
     Raises:
         InvalidArgument: the change makes the option necessary, and existing files may have been written without it.

@@ -1,8 +1,7 @@
 """Rows that leave a table some time after the time in one of their columns: options `record-level.*` as data.
 
-Owns: `RecordExpiry`. Must not know: how rows are read, clocks. Source: format/primary-keys §7.
-
-Only compactions leave rows out. Reads show a row until one has.
+Owns: `RecordExpiry`. Must not know: how rows are read, clocks. Source: format/primary-keys §7. Only compactions leave
+rows out: reads show a row until one has.
 """
 
 from __future__ import annotations
@@ -21,19 +20,13 @@ FIRST_MILLIS = 1_000_000_000_000
 
 @dataclass(frozen=True)
 class RecordExpiry:
-    """When rows expire.
-
-    Attributes:
-        column: the column that has the time of a row. A row without a time stays.
-        seconds: how long a row stays after that time.
-    """
+    """A row stays so many seconds after the time in its column; one without a time stays for ever."""
 
     column: Field
     seconds: int
 
     @property
     def root(self) -> str:
-        """The kind of the column's type."""
         assert isinstance(self.column.type, AtomicType)
         return self.column.type.root
 
@@ -50,11 +43,7 @@ class RecordExpiry:
 
 
 def record_expiry(schema: TableSchema) -> RecordExpiry | None:
-    """When the rows of a table expire; None if they do not.
-
-    Raises:
-        InvalidArgument: the time field is missing, or is no time.
-    """
+    """None if rows do not expire. Raises InvalidArgument where the time field is missing, or is no time."""
     millis, name = schema.options.get(opt.RECORD_EXPIRE_TIME), schema.options.get(opt.RECORD_TIME_FIELD).strip()
     if millis is None or not schema.primary_keys:
         return None

@@ -43,8 +43,8 @@ from .orc_zones import with_zone_option
 SCHEMA_VERSION = 3
 ROW_ID = Field(2_147_483_642, "_ROW_ID", AtomicType("BIGINT"))
 ROW_SEQUENCE = Field(2_147_483_646, "_SEQUENCE_NUMBER", AtomicType("BIGINT"))
-"""Columns of a table with option `row-tracking.enabled`, which are read only if they are named: a row's permanent id, and the
-snapshot that last wrote the row."""
+"""Columns of a table with option `row-tracking.enabled`, which are read only if they are named: a row's permanent id,
+and the snapshot that last wrote the row."""
 RESERVED_NAMES = ("_SEQUENCE_NUMBER", "_VALUE_KIND", "_LEVEL", "rowkind", "_ROW_ID")
 KEY_PREFIX = "_KEY_"
 _NOT_KEY_ROOTS = ("VARIANT", "BLOB", "GEOMETRY", "GEOGRAPHY")
@@ -56,7 +56,6 @@ class TableSchema:
 
     Attributes:
         id: the number of the schema file.
-        fields: the columns in order.
         highest_field_id: the largest field id ever used, dropped and nested fields included.
         time_ms: the time of its creation, in milliseconds since 1970.
     """
@@ -102,7 +101,6 @@ class TableSchema:
         return tuple(text.split(",")) if text else self.trimmed_primary_keys
 
     def to_json(self) -> bytes:
-        """The schema file's bytes."""
         out: dict[str, Any] = {
             "version": self.version,
             "id": self.id,
@@ -119,15 +117,7 @@ class TableSchema:
 
 
 def parse_schema(data: bytes, where: str) -> TableSchema:
-    """A schema from its file.
-
-    Args:
-        data: the file's bytes.
-        where: the file's name, for errors.
-
-    Raises:
-        TableCorrupt: the bytes are not JSON, a required key is missing, or a type is unknown.
-    """
+    """Raises TableCorrupt where the bytes are not JSON, a required key is missing, or a type is unknown."""
     try:
         raw = parse_json(data)
         version = int(raw.get("version", 1))
@@ -155,7 +145,7 @@ def parse_schema(data: bytes, where: str) -> TableSchema:
 
 
 def _with_version_defaults(options: dict[str, str], version: int) -> dict[str, str]:
-    """Add the defaults of old versions: version 1 had one bucket, version 2 wrote ORC."""
+    """Version 1 had one bucket, version 2 wrote ORC."""
     if version <= 1:
         options.setdefault("bucket", "1")
     if version <= 2:
@@ -175,14 +165,11 @@ def new_schema(
     comment: str | None = None,
     time_ms: int = 0,
 ) -> TableSchema:
-    """The first schema of a table, after checks.
+    """The first schema of a table, after checks. Raises InvalidArgument for what the format refuses.
 
     Options `partition` and `primary-key` become the schema's keys. Columns of the primary key become NOT NULL, and columns of
     bytes that option `blob-field` names become BLOB, as with Apache Paimon's connectors. A table of ORC files with times with
     local time zone gets the option `orc.timestamp-ltz.legacy.type` = false, if it is not given.
-
-    Raises:
-        InvalidArgument: a name, key, type or option that the format refuses.
     """
     texts = {str(k): str(v).lower() if isinstance(v, bool) else str(v) for k, v in (options or {}).items()}
     partition_keys = tuple(partition_keys) or _split(texts.pop("partition", ""))
@@ -226,7 +213,7 @@ def _as_blob(field: Field) -> DataType:
 
 
 def check_schema(schema: TableSchema) -> None:
-    """Check the format's rules for a schema that is to be written (format/schema §1)."""
+    """The format's rules for a schema that is to be written (format/schema §1)."""
     _check_columns(schema)
     _check_keys(schema)
     schema.options.check()
@@ -261,7 +248,7 @@ def _check_columns(schema: TableSchema) -> None:
 
 
 def _check_type(data_type: DataType) -> None:
-    """Refuse types with which Apache Paimon could not open the table."""
+    """With others Apache Paimon could not open the table."""
     match data_type:
         case VectorType(element=element, length=length):
             if not isinstance(element, AtomicType) or element.root not in VECTOR_ROOTS:
@@ -291,7 +278,7 @@ def _check_keys(schema: TableSchema) -> None:
 
 
 def _check_snapshot_ordering(schema: TableSchema) -> None:
-    """Refuse combinations with which Apache Paimon could not open the table."""
+    """With others Apache Paimon could not open the table."""
     option = opt.SNAPSHOT_ORDERING.key
     if not schema.options.get(opt.SNAPSHOT_ORDERING):
         return
@@ -320,7 +307,7 @@ def is_key_type(data_type: DataType) -> bool:
 
 
 def _check_row_tracking(schema: TableSchema) -> None:
-    """Refuse combinations with which Apache Paimon could not open the table."""
+    """With others Apache Paimon could not open the table."""
     options, tracking, evolution = schema.options, opt.ROW_TRACKING.key, opt.DATA_EVOLUTION.key
     if options.get(opt.ROW_TRACKING) and (schema.bucket != -1 or schema.primary_keys):
         raise InvalidArgument(f"option '{tracking}' needs 'bucket' = -1 and no primary key")

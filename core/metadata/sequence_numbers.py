@@ -21,8 +21,7 @@ def first_number(largest: int, began_ms: int, share: float) -> int:
     """The number of a job's first row in a bucket; the following rows have the numbers that follow.
 
     Args:
-        largest: the largest number of the bucket in the snapshot that the job begins on; -1 if it has none.
-        began_ms: when the job began, in milliseconds since 1970.
+        largest: of the bucket in the snapshot that the job begins on; -1 if it has none.
         share: a random number from 0 up to 1, which keeps jobs apart that began in the same millisecond.
 
     Raises:

@@ -46,7 +46,7 @@ OPERATIONS = (
 
 @dataclass(frozen=True)
 class Snapshot:
-    """The contents of a snapshot file. Attribute names are the format's (format/snapshot §2)."""
+    """Attribute names are the format's (format/snapshot §2)."""
 
     id: int
     schema_id: int
@@ -73,7 +73,7 @@ class Snapshot:
     writer_version: str | None = None
     version: int = SNAPSHOT_VERSION
     read_from: str = field(default="", compare=False, repr=False)
-    """The file that it was read from, a snapshot's or a tag's; empty if it was not read."""
+    """A snapshot's or a tag's file; empty if it was not read."""
 
     @property
     def identity(self) -> str:
@@ -86,15 +86,13 @@ class Snapshot:
 
     @property
     def own_properties(self) -> dict[str, str]:
-        """The properties, if lakelatch wrote the snapshot; none otherwise.
-
-        Apache Paimon's manifest compaction copies the properties of the previous snapshot, so they do not describe its own.
+        """The properties, if lakelatch wrote the snapshot. Apache Paimon's manifest compaction copies those of the
+        previous snapshot, so they do not describe its own.
         """
         return self.properties if (self.writer_version or "").startswith(WRITER) else {}
 
     def to_json(self) -> bytes:
-        """The snapshot file's bytes, with keys in the format's order, without nulls and without an operation that others cannot
-        parse."""
+        """In the format's order, without nulls and without an operation that others cannot parse."""
         out: dict[str, Any] = {
             "version": self.version,
             "uuid": self.uuid,
@@ -125,20 +123,17 @@ class Snapshot:
 
 
 def replaced_paths(paths: Sequence[str]) -> tuple[str, ...]:
-    """The paths of named partitions as the property `REPLACED` has them: the whole table instead of very many."""
+    """As the property `REPLACED` has them: the whole table instead of very many."""
     return tuple(paths) if len(paths) <= _MOST_REPLACED else ("",)
 
 
 def replaced_text(paths: Sequence[str]) -> str:
-    """The property `REPLACED` for some paths."""
     return json.dumps(paths, separators=(",", ":"), ensure_ascii=False)
 
 
 def replaced_by(snapshot: Snapshot) -> tuple[str, ...] | None:
-    """The paths of the partitions that an overwrite names, "" for the whole table; None where it names none.
-
-    Raises:
-        TableCorrupt: the property is garbled.
+    """The paths of the partitions that an overwrite names, "" for the whole table; None where it names none. Raises
+    TableCorrupt.
     """
     if snapshot.operation == "TRUNCATE":
         return ("",)
@@ -152,12 +147,7 @@ def replaced_by(snapshot: Snapshot) -> tuple[str, ...] | None:
 
 
 def parse_snapshot(data: bytes, where: str) -> Snapshot:
-    """A snapshot or tag from its file. Both have the same format.
-
-    Raises:
-        TableCorrupt: the bytes are not JSON, a required key is missing or has a wrong type, or the version or kind is unknown;
-            names the file.
-    """
+    """A snapshot or tag from its file: both have the same format. Raises TableCorrupt, which names the file."""
     try:
         raw = parse_json(data)
         if not isinstance(raw, dict):

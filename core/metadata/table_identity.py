@@ -2,8 +2,7 @@
 
 Owns: `identity_of`, `with_identity`, `without_identity`. Must not know: stores, who asks. Source: decision 94; H21.
 Invariant: the identity follows from the bytes of schema 0 alone, which never change, so that every process that has opened the
-table knows it without a request. What makes these bytes different from those of every other table is a field that no reader of
-the format looks at.
+table knows it without a request. They differ from those of every other table in a field that no reader of the format looks at.
 """
 
 from __future__ import annotations
@@ -16,11 +15,10 @@ from ..errors import TableCorrupt
 from ..json_text import parse_json
 
 ID_FIELD = "lakelatch.table-id"
-"""Field of schema 0: a uuid."""
 
 
 def identity_of(first_schema: bytes | None) -> str:
-    """The identity of the table whose schema 0 has these bytes; empty where schema 0 was lost.
+    """Empty where schema 0 was lost.
 
     >>> identity_of(b"{}"), identity_of(None)
     ('44136fa355b3678a1146ad16f7e8649e', '')
@@ -29,10 +27,7 @@ def identity_of(first_schema: bytes | None) -> str:
 
 
 def with_identity(first_schema: bytes, uuid: object, where: str = "schema/schema-0") -> bytes:
-    """Schema 0 of a new table, from one that may be that of another table.
-
-    Raises:
-        TableCorrupt: it is no JSON object; names the file.
+    """Schema 0 of a new table, from one that may be that of another table. Raises TableCorrupt, which names the file.
 
     >>> without_identity(with_identity(b'{"id": 0}', "u-1")) == without_identity(b'{"id":0}')
     True

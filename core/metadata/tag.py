@@ -30,8 +30,6 @@ class Tag:
     """A name for a snapshot, which keeps the snapshot's files after the snapshot has expired.
 
     Attributes:
-        name: the tag's name.
-        snapshot: the snapshot.
         created: when the tag was made, by the clock on the wall of whoever made it; None where no retention was given.
         retained_ms: for how long the tag is kept after that, in milliseconds; None = until it is deleted.
     """
@@ -79,15 +77,7 @@ class Tag:
 
 
 def parse_tag(data: bytes, name: str, where: str) -> Tag:
-    """A tag from its file.
-
-    Args:
-        name: its name, which only the file's own name tells.
-        where: the file, for errors.
-
-    Raises:
-        TableCorrupt: the bytes are not a tag; names the file and the field.
-    """
+    """A tag, whose name only the file's own name tells. Raises TableCorrupt, which names the file and the field."""
     snapshot, raw = parse_snapshot(data, where), parse_json(data)
     created, retained = raw.get(_CREATED), raw.get(_RETAINED)
     return Tag(
@@ -99,7 +89,7 @@ def parse_tag(data: bytes, name: str, where: str) -> Tag:
 
 
 def _span(millis: int) -> str:
-    """A duration for people; a tag may be kept for longer than Python's own durations reach.
+    """A tag may be kept for longer than Python's own durations reach.
 
     >>> _span(7_200_000), _span(10**30)
     ('2:00:00', '11574074074074074074074 days')
@@ -111,7 +101,7 @@ def _span(millis: int) -> str:
 
 
 def _time(value: Any, where: str) -> datetime:
-    """A time without a zone, as an array of its parts, nanoseconds last, or as text."""
+    """As an array of its parts, nanoseconds last, or as text."""
     try:
         if isinstance(value, str):
             return datetime.fromisoformat(value)
@@ -130,10 +120,8 @@ def _millis(value: Any, where: str) -> int:
 
 
 def check_tag_name(name: str) -> str:
-    """Check the name of a new tag. Returns it.
-
-    Raises:
-        InvalidArgument: it is empty, is too long, would leave the folder of the tags, or has invisible characters.
+    """Check the name of a new tag, and return it. Raises InvalidArgument where it is empty, is too long, would leave
+    the folder of the tags, or has invisible characters.
 
     >>> check_tag_name("2026-01-01 05")
     '2026-01-01 05'

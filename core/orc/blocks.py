@@ -1,8 +1,7 @@
 """Reads the compressed blocks of ORC files, and writes blocks that are not compressed.
 
-Three bytes before each block give its size and whether it is compressed.
-
-Owns: the framing and the codecs. Must not know: the contents of the blocks. Source: ORC's own specification.
+Owns: the framing (three bytes before each block give its size and whether it is compressed) and the codecs. Must not
+know: the contents of the blocks. Source: ORC's own specification.
 """
 
 from __future__ import annotations
@@ -50,14 +49,11 @@ _DECOMPRESSORS: dict[int, Callable[[bytes, int], bytes]] = {
 
 
 def plain(data: bytes, compression: int, block_size: int) -> bytes:
-    """The decompressed contents of the blocks.
+    """The decompressed contents. Raises ValueError where they are damaged, or the compression is not supported.
 
     Args:
         compression: 0 none (then there are no blocks), 1 zlib, 2 snappy, 4 LZ4, 5 zstd.
         block_size: the maximum number of bytes in a decompressed block.
-
-    Raises:
-        ValueError: The data are damaged, or the compression is not supported.
     """
     if compression == 0:
         return data
@@ -77,7 +73,7 @@ def plain(data: bytes, compression: int, block_size: int) -> bytes:
 
 
 def framed(data: bytes, compression: int, block_size: int) -> bytes:
-    """Blocks with these contents, none of them compressed, which `plain` returns again."""
+    """Blocks that are not compressed, which `plain` returns again."""
     if compression == 0:
         return data
     out = bytearray()
@@ -95,11 +91,7 @@ def _decompressed(block: bytes, compression: int, most: int) -> bytes:
 
 
 def check_blocks(data: bytes | memoryview, block_size: int) -> None:
-    """Check that the blocks fill the bytes and none is too large.
-
-    Raises:
-        ValueError: A block is too large or truncated.
-    """
+    """The blocks fill the bytes and none is too large; else raises ValueError."""
     at = 0
     while at < len(data):
         size = int.from_bytes(data[at : at + _HEAD_BYTES], "little") >> 1

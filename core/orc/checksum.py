@@ -1,10 +1,8 @@
 """A checksum over a whole ORC file, since ORC has none of its own.
 
-Owns: adding it to a finished file, and finding it. Must not know: stores, values.
-Source: ORC's own specification (user metadata in the footer); format/data-files §3.
-
-The checksum is an item of the footer's user metadata, which other readers ignore. It is the CRC-32 of all bytes before the
-footer, and of the decompressed footer without the item.
+Owns: adding it to a finished file, and finding it. Must not know: stores, values. Source: ORC's own specification (user
+metadata in the footer); format/data-files §3. The checksum is an item of the footer's user metadata, which other
+readers ignore. It is the CRC-32 of all bytes before the footer, and of the decompressed footer without the item.
 """
 
 from __future__ import annotations
@@ -23,36 +21,23 @@ _DIGITS = 8
 
 @dataclass(frozen=True, slots=True)
 class Checksum:
-    """The checksum of a file.
-
-    Attributes:
-        said: the checksum that the footer states.
-        footer_start: the offset of the footer. The checksum begins with the bytes before it.
-        footer: the decompressed footer without the checksum, with which it ends.
-    """
+    """What the footer states (`said`), where the footer starts, and the decompressed footer without the checksum."""
 
     said: int
     footer_start: int
     footer: bytes
 
     def matches(self, before: int) -> bool:
-        """Is this the checksum of the file?
-
-        Args:
-            before: the CRC-32 of the bytes before the footer.
-        """
+        """`before` is the CRC-32 of the bytes before the footer."""
         return zlib.crc32(self.footer, before) == self.said
 
 
 def with_checksum(end: bytes, before: int = 0) -> bytes:
-    """The end of an ORC file, with the checksum of the file in its footer.
+    """The end of an ORC file, with the checksum of the file in its footer. Raises ValueError.
 
     Args:
         end: a file's last bytes, at least the footer and the postscript.
         before: the CRC-32 of the bytes before them.
-
-    Raises:
-        ValueError: the bytes are not the end of an ORC file.
     """
     script, start, script_start, footer = _footer_of(end)
     made = footer + _item(zlib.crc32(footer, zlib.crc32(end[:start], before)))
@@ -63,14 +48,7 @@ def with_checksum(end: bytes, before: int = 0) -> bytes:
 
 
 def checksum_in(tail: bytes, file_size: int) -> Checksum | None:
-    """The checksum that a file states; None if it has none.
-
-    Args:
-        tail: at least the last `tail_size` bytes of the file.
-
-    Raises:
-        ValueError: the bytes are not the end of an ORC file.
-    """
+    """None if the file, of which these are at least the last `tail_size` bytes, states none. Raises ValueError."""
     _, start, _, footer = _footer_of(tail)
     size = len(_item(0))
     if len(footer) < size or footer[-size:-_DIGITS] != _item(0)[:-_DIGITS]:
@@ -89,6 +67,6 @@ def _footer_of(tail: bytes) -> tuple[Message, int, int, bytes]:
 
 
 def _item(checksum: int) -> bytes:
-    """The item of the user metadata, as the last field of a footer."""
+    """The last field of a footer."""
     item = encode_message([(_NAME << 3 | _BYTES, KEY), (_VALUE << 3 | _BYTES, b"%08x" % checksum)])
     return encode_message([(_USER_METADATA << 3 | _BYTES, item)])

@@ -1,10 +1,8 @@
 """Counts and adds up the numbers of an ORC stripe that cannot be negative, such as lengths and the scales of decimals.
 
-Owns: run length encoding, versions 1 and 2, decoded only as far as needed. Must not know: stripes, blocks, the meaning of
-the numbers. Source: ORC's own specification.
-
-Invariant: A stream that passes has no number below 0, and its sum is not above `MOST_TOTAL`. liborc adds lengths up without
-checks, and accesses memory out of bounds if the sum is wrong.
+Owns: run length encoding, versions 1 and 2, decoded only as far as needed. Must not know: stripes, blocks, the meaning
+of the numbers. Source: ORC's own specification. Invariant: A stream that passes has no number below 0, and its sum is
+not above `MOST_TOTAL`. liborc adds lengths up without checks, and accesses memory out of bounds if the sum is wrong.
 """
 
 from __future__ import annotations
@@ -19,20 +17,16 @@ MOST_TOTAL = (1 << 31) - 1
 WIDTHS = (*range(1, 25), 26, 28, 30, 32, 40, 48, 56, 64)
 """The bits of a value, by the five bits in the head of a run that encode them."""
 _BITS = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1).astype(np.int64)
-"""The bits of each byte."""
 
 
 def measured(data: bytes, version: int, *, signed: bool = False, enough: int = 0) -> tuple[int, int]:
-    """The count of the numbers, and their sum.
+    """The count of a decompressed stream's numbers, and their sum. Raises ValueError where a number is below 0 or the
+    sum is above `MOST_TOTAL`.
 
     Args:
-        data: the stream, decompressed.
-        version: the version of the encoding, 1 or 2.
+        version: of the encoding, 1 or 2.
         signed: whether the encoding allows numbers below 0.
         enough: if the sum is at most this, an upper bound may be returned instead, which is much faster.
-
-    Raises:
-        ValueError: The stream is damaged, a number is below 0, or the sum is above `MOST_TOTAL`.
 
     >>> measured(bytes.fromhex("0a2710"), 2)
     (5, 50000)
@@ -86,7 +80,7 @@ def _runs(data: bytes, signed: bool, *, exactly: bool) -> tuple[int, int]:
 
 
 def _sum(packed: list[bytes], width: int, signed: bool) -> int:
-    """The sum of values of `width` bits. Eight values fill `width` bytes, so byte i of each group has the same bits."""
+    """Eight values of `width` bits fill `width` bytes, so byte i of each group has the same bits."""
     whole = b"".join(values + bytes(-len(values) % width) for values in packed)
     places = np.frombuffer(whole, np.uint8).reshape(-1, width)
     counts = np.concatenate([np.bincount(places[:, i], minlength=256) @ _BITS for i in range(width)])

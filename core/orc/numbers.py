@@ -19,13 +19,9 @@ _DIRECT = 0x40
 
 
 def decoded(data: bytes, *, signed: bool = False) -> Any:
-    """The numbers of a stream, as `int64`.
+    """The numbers of a stream, as `int64`. Raises ValueError.
 
-    Args:
-        signed: whether the encoding has a sign. If not, a number of 64 bits is below 0 if its first bit is set.
-
-    Raises:
-        ValueError: The stream is damaged.
+    If the encoding is not `signed`, a number of 64 bits is below 0 if its first bit is set.
 
     >>> decoded(bytes.fromhex("0a2710")).tolist(), decoded(bytes.fromhex("5e035ca1ab1edeadbeef")).tolist()
     ([10000, 10000, 10000, 10000, 10000], [23713, 43806, 57005, 48879])
@@ -104,10 +100,7 @@ def _delta(data: bytes, at: int, size: int, width: int, signed: bool) -> tuple[A
 
 
 def encoded(values: Any) -> bytes:
-    """A stream of numbers, which `decoded` returns again. Numbers below 0 take 64 bits.
-
-    Args:
-        values: a NumPy array of `int64`.
+    """A stream of `int64` numbers, which `decoded` returns again. Numbers below 0 take 64 bits.
 
     >>> encoded(np.array([1, 300])).hex()
     '5e010001012c'

@@ -1,7 +1,7 @@
 """Decodes and encodes the wire format of Protocol Buffers, which ORC files use for their metadata.
 
-Owns: the encoding of fields and the forms of their values. Must not know: the meaning of fields. Source: the encoding's own
-specification.
+Owns: the encoding of fields and the forms of their values. Must not know: the meaning of fields. Source: the encoding's
+own specification. Invariant: what is cut off or has another form raises ValueError.
 """
 
 from __future__ import annotations
@@ -9,16 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 Message = dict[int, list[int | bytes]]
-"""Field number -> values in order: numbers, or bytes (text, packed numbers, nested messages)."""
+"""By field number, in order: numbers, or bytes (text, packed numbers, nested messages)."""
 
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 
 
 def decode_message(data: bytes) -> Message:
     """The fields of a message.
-
-    Raises:
-        ValueError: The message is truncated, or has an unknown wire type.
 
     >>> decode_message(bytes.fromhex("089601120161"))
     {1: [150], 2: [b'a']}
@@ -30,11 +27,7 @@ def decode_message(data: bytes) -> Message:
 
 
 def fields_of(data: bytes) -> Iterator[tuple[int, int | bytes]]:
-    """The fields of a message in their order: eight times the number plus the wire type, and the value.
-
-    Raises:
-        ValueError: The message is truncated, or has an unknown wire type.
-    """
+    """In order: eight times the number of the field plus the wire type, and the value."""
     at = 0
     while at < len(data):
         key, at = varint(data, at)
@@ -55,7 +48,7 @@ def fields_of(data: bytes) -> Iterator[tuple[int, int | bytes]]:
 
 
 def encode_message(fields: Iterable[tuple[int, int | bytes]]) -> bytes:
-    """The bytes of a message with these fields, in the form of `fields_of`.
+    """A message with these fields, in the form of `fields_of`.
 
     >>> encode_message(fields_of(bytes.fromhex("089601120161"))).hex()
     '089601120161'
@@ -98,10 +91,7 @@ def numbers(values: list[int | bytes]) -> list[int]:
 
 
 def number_of(message: Message, field: int, default: int = 0) -> int:
-    """The number in a field; if there are several, the last one.
-
-    Raises:
-        ValueError: The value is not a number.
+    """The last number in a field.
 
     >>> number_of({1: [7]}, 1)
     7
@@ -113,20 +103,10 @@ def number_of(message: Message, field: int, default: int = 0) -> int:
 
 
 def message_of(value: int | bytes) -> Message:
-    """The nested message in a field.
-
-    Raises:
-        ValueError: The value is not a message, or it is damaged.
-    """
     return decode_message(bytes_of(value))
 
 
 def bytes_of(value: int | bytes) -> bytes:
-    """The bytes in a field.
-
-    Raises:
-        ValueError: The value is a number.
-    """
     if not isinstance(value, bytes):
         raise ValueError("a number stands instead of bytes")
     return value
@@ -134,9 +114,6 @@ def bytes_of(value: int | bytes) -> bytes:
 
 def varint(data: bytes, at: int) -> tuple[int, int]:
     """A number with seven bits per byte, lowest bits first, and the offset of its end.
-
-    Raises:
-        ValueError: The number is truncated, or has more than 64 bits.
 
     >>> varint(bytes.fromhex("9601"), 0)
     (150, 2)

@@ -17,12 +17,8 @@ _INTEGER, _TEXT, _BUCKETS, _DECIMAL, _BINARY = 2, 4, 5, 6, 8
 
 @dataclass(frozen=True, slots=True)
 class OrcStatistics:
-    """The statistics of one column.
-
-    Attributes:
-        values: the number of values that are not null.
-        total: the sum of whole numbers or decimals, the number of true values, or the number of bytes of all texts or byte
-            strings; None if it is not known.
+    """Of one column: the number of values that are not null, and the sum of whole numbers or decimals, the number of
+    true values, or the number of bytes of all texts or byte strings.
     """
 
     values: int | None
@@ -30,14 +26,7 @@ class OrcStatistics:
 
 
 def statistics_of(tail_bytes: bytes, tail: OrcTail) -> dict[str, OrcStatistics]:
-    """The statistics of a file by top-level column; empty if it has none.
-
-    Args:
-        tail_bytes: at least the last `tail_size` bytes of the file.
-
-    Raises:
-        ValueError: they are damaged.
-    """
+    """The statistics by top-level column, from at least the last `tail_size` bytes of the file. Raises ValueError."""
     found = [decode_message(bytes_of(each)) for each in footer_of(tail_bytes).get(7, [])]
     if not found:
         return {}
@@ -68,7 +57,7 @@ def _total(message: Message) -> int | Decimal | None:
 
 
 def _signed(number: int) -> int:
-    """A zigzag number.
+    """Zigzag.
 
     >>> _signed(3), _signed(4)
     (-2, 2)

@@ -28,7 +28,7 @@ _MOST_SCALE = 38
 
 @dataclass(frozen=True, slots=True)
 class _Streams:
-    """The streams of the columns that will be read, by column and kind."""
+    """Of the columns that will be read, by column and kind."""
 
     found: dict[tuple[int, int], memoryview]
     tail: OrcTail
@@ -44,21 +44,15 @@ class _Streams:
 
 
 def check_file(data: bytes) -> int:
-    """Check that Arrow's reader can safely read the whole file.
-
-    Returns:
-        A size that no value of it exceeds, in bytes.
-
-    Raises:
-        ValueError: The file is damaged.
-    """
+    """Raise ValueError unless Arrow can safely read the whole file, and return a size that none of its values exceeds."""
     tail = parse_tail(data, len(data))
     widest = (check_streams(data[stripe.offset : stripe.end], stripe, tail) for stripe in tail.stripes)
     return max(widest, default=0)
 
 
 def check_streams(data: bytes, stripe: Stripe, tail: OrcTail, names: Collection[str] | None = None) -> int:
-    """Check that streams fill the stripe, that blocks fill each stream, and that there are enough values for the lengths.
+    """Check that streams fill the stripe, that blocks fill each stream, and that there are enough values for the
+    lengths. Else, or if a map has NULL keys, raises ValueError.
 
     Args:
         data: the stripe, from its offset to the end of its footer.
@@ -66,9 +60,6 @@ def check_streams(data: bytes, stripe: Stripe, tail: OrcTail, names: Collection[
 
     Returns:
         A size that no value of these columns exceeds, in bytes or elements.
-
-    Raises:
-        ValueError: A check fails, or a map has NULL keys.
     """
     end = stripe.index_size + stripe.data_size
     footer = decode_message(plain(data[end:], tail.compression, tail.block_size))

@@ -1,10 +1,8 @@
 """Parses the tail of an ORC file: the types of its columns, its stripes, and the time zone of a stripe's writer.
 
 Owns: postscript, footer, and a stripe's time zone. Must not know: streams, values, stores. Source: ORC's own
-specification.
-
-Invariant: A tail that passes does not abort the reader's process. liborc and Arrow abort on impossible types instead of
-raising an error.
+specification. Invariant: A tail that passes does not abort the reader's process: liborc and Arrow abort on impossible
+types instead of raising an error.
 """
 
 from __future__ import annotations
@@ -26,7 +24,7 @@ _MAGIC = b"ORC"
 
 @dataclass(frozen=True, slots=True)
 class Stripe:
-    """The offset of a stripe, the sizes of its parts in bytes, and its number of rows."""
+    """Sizes are in bytes."""
 
     offset: int
     index_size: int
@@ -55,8 +53,7 @@ class OrcTail:
     """The metadata of an ORC file.
 
     Attributes:
-        stripes: the stripes, in the order of the file.
-        columns: the columns by number, each before its parts; the first is the root.
+        columns: by number, each before its parts; the first is the root.
         compression: 0 none, 1 zlib, 2 snappy, 3 LZO, 4 LZ4, 5 zstd.
         block_size: the maximum number of bytes in a decompressed block.
     """
@@ -68,25 +65,13 @@ class OrcTail:
 
 
 def tail_size(last: bytes) -> int:
-    """The number of bytes at the end of a file that `parse_tail` needs.
-
-    Args:
-        last: at least the last 256 bytes of the file, or all of a smaller file.
-    """
+    """The bytes at the end of a file that `parse_tail` needs, from at least the last 256 bytes of the file."""
     script = postscript_of(last)
     return number_of(script, 1) + last[-1] + 1
 
 
 def parse_tail(tail: bytes, file_size: int) -> OrcTail:
-    """Parse the tail of a file.
-
-    Args:
-        tail: at least the last `tail_size` bytes.
-        file_size: the size of the whole file in bytes.
-
-    Raises:
-        ValueError: The tail is damaged, or has types that would abort a reader.
-    """
+    """Needs at least the last `tail_size` bytes. Raises ValueError if they are damaged or a type would abort a reader."""
     script = postscript_of(tail)
     compression, block_size = number_of(script, 2), number_of(script, 3, 262_144)
     footer_size = number_of(script, 1)
@@ -103,11 +88,7 @@ def parse_tail(tail: bytes, file_size: int) -> OrcTail:
 
 
 def footer_of(tail: bytes) -> Message:
-    """The fields of a file's footer, from at least the last `tail_size` bytes of the file.
-
-    Raises:
-        ValueError: it is damaged.
-    """
+    """From at least the last `tail_size` bytes of the file. Raises ValueError."""
     script = postscript_of(tail)
     end = len(tail) - 1 - tail[-1]
     footer = tail[max(0, end - number_of(script, 1)) : end]
@@ -115,17 +96,13 @@ def footer_of(tail: bytes) -> Message:
 
 
 def writer_zone(stripe_footer: bytes, tail: OrcTail) -> str:
-    """The time zone of the writer of a stripe; empty if the stripe has no times."""
+    """Of the stripe's writer; empty if the stripe has no times."""
     found = decode_message(plain(stripe_footer, tail.compression, tail.block_size)).get(3)
     return bytes_of(found[-1]).decode() if found else ""
 
 
 def postscript_of(last: bytes) -> Message:
-    """The postscript at the end of a file.
-
-    Raises:
-        ValueError: The bytes do not end like an ORC file.
-    """
+    """Raises ValueError where the bytes do not end like an ORC file."""
     if len(last) < 2 or last[-1] >= len(last):
         raise ValueError("it is too short")
     script = decode_message(last[-1 - last[-1] : -1])
@@ -139,7 +116,7 @@ def _stripe(message: Message) -> Stripe:
 
 
 def _columns(types: list[Message]) -> tuple[OrcColumn, ...]:
-    """Parse columns in depth-first order, and check that they are one tree of known types with valid decimals."""
+    """In depth-first order: one tree of known types with valid decimals."""
     columns: list[OrcColumn] = []
     awaited = [(0, 1, "")]  # number of a column, its depth, and its top-level column
     for number, message in enumerate(types):

@@ -1,13 +1,13 @@
 """Stores the fractions of seconds before 1970 in an ORC file as ORC's Java readers expect them.
 
-Owns: how a time becomes seconds and nanoseconds, and the change of a file that Arrow has written. Must not know: Arrow, tables,
-stores. Source: format/data-files §3.
+Owns: how a time becomes seconds and nanoseconds, and the change of a file that Arrow has written. Must not know: Arrow,
+tables, stores. Source: format/data-files §3.
 
-Arrow's writer stores a time before 1970 as seconds that are rounded towards 1970, and a number of nanoseconds below 0; Java
-throws at digits below the millisecond. Java's own form is: the second rounded down, plus one if the nanoseconds are above
-999 999; and nanoseconds from 0 to 999 999 999. `split_times` gives Arrow's writer times that it stores as Java's seconds and the
-negative of Java's nanoseconds, and `with_plain_fractions` then turns the signs in the finished file. In the last second before
-1970, Java's form would mean another time, so these times stay as they are, which every reader understands down to milliseconds.
+Arrow's writer stores a time before 1970 as seconds rounded towards 1970, and a number of nanoseconds below 0; Java throws at
+digits below the millisecond. Java's own form is the second rounded down, plus one if the nanoseconds are above 999 999, and
+nanoseconds from 0 to 999 999 999. `split_times` gives Arrow's writer times that it stores as Java's seconds and the negative of
+Java's nanoseconds; `with_plain_fractions` turns the signs in the finished file. In the last second before 1970, Java's form
+would mean another time, so these times stay as they are, which every reader understands down to milliseconds.
 """
 
 from __future__ import annotations
@@ -35,17 +35,11 @@ _TIME_STATISTICS = 9
 
 
 def split_times(nanos: Any) -> Any:
-    """What Arrow's writer must be given for times before 1970.
-
-    Args:
-        nanos: a NumPy array of `int64`, nanoseconds since 1970.
-
-    Returns:
-        An array of the same length; the same array if nothing has to be changed.
+    """What Arrow's writer must be given for times before 1970, in nanoseconds since 1970; the same array if nothing changes.
 
     Raises:
-        ValueError: A time is in the last second before 1970 and has digits below the millisecond, which no form of ORC can tell
-            from others; or it is in 1677.
+        ValueError: A time is in 1677, or in the last second before 1970 with digits below the millisecond, which no
+            form of ORC can tell from others.
 
     >>> split_times(np.array([-1_876_543_211, -1_999_999_999, -1_000_000_000, -1_000_000, 5])).tolist()
     [-1123456789, -2000000001, -1000000000, -1000000, 5]
@@ -69,13 +63,10 @@ def with_plain_fractions(end: bytes, start: int = 0) -> bytes:
     """The end of an ORC file, with the nanoseconds of `split_times` as Java stores them.
 
     The statistics of the columns concerned are left out, because they describe other times, and so is the row index.
+    Raises ValueError.
 
     Args:
-        end: a file's bytes from `start`, which is the end of a stripe, or 0.
-        start: the offset of these bytes in the file.
-
-    Raises:
-        ValueError: The bytes are not the end of an ORC file.
+        end: a file's bytes from offset `start`, which is the end of a stripe, or 0.
     """
     tail = parse_tail(end, start + len(end))
     script = postscript_of(end)
@@ -103,7 +94,7 @@ def with_plain_fractions(end: bytes, start: int = 0) -> bytes:
 
 
 def _changed_stripe(data: bytes, stripe: Stripe, offset: int, tail: OrcTail, changed: set[int]) -> tuple[bytes, Stripe]:
-    """A stripe with other nanoseconds, and where it will be. Adds the columns that were changed to `changed`."""
+    """With other nanoseconds, and where it will be. The columns that were changed go to `changed`."""
     footer_start = stripe.footer_start - stripe.offset
     seconds: dict[int, bytes] = {}
     parts, fields = [], []
@@ -132,7 +123,7 @@ def _changed_stripe(data: bytes, stripe: Stripe, offset: int, tail: OrcTail, cha
 
 
 def _turned(fractions: Any, seconds: bytes, tail: OrcTail) -> Any | None:
-    """The encoded nanoseconds without signs, but for the last second before 1970; None if none has a sign."""
+    """Without signs, but for the last second before 1970; None if none has a sign."""
     negative = np.flatnonzero(fractions < 0)
     if not len(negative):
         return None
@@ -170,7 +161,7 @@ def _changed_footer(footer: bytes, stripes: list[Stripe], changed: set[int], con
 
 
 def _without_times(message: bytes, field: int, changed: set[int]) -> bytes:
-    """A message without the statistics of times in `changed`; `field` has the statistics of each column, by its number."""
+    """`field` has the statistics of each column, by its number."""
     fields: list[tuple[int, int | bytes]] = []
     columns = count()
     for key, value in fields_of(message):

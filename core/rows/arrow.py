@@ -62,7 +62,7 @@ VARIANT_STORAGE = pa.struct(
 
 
 def timestamp_unit(precision: int) -> str:
-    """The Arrow unit that holds a TIMESTAMP of this precision: ms up to 3 digits, us up to 6, ns up to 9."""
+    """The unit that holds a TIMESTAMP: ms up to 3 digits, us up to 6, ns up to 9."""
     return "ms" if precision <= 3 else "us" if precision <= 6 else "ns"
 
 
@@ -102,7 +102,7 @@ def to_arrow_field(field: Field) -> pa.Field:
 
 
 def arrow_schema(fields: Iterable[Field]) -> pa.Schema:
-    """The Arrow schema of columns as users see it, without field ids."""
+    """As users see it, without field ids."""
     return pa.schema([to_arrow_field(f) for f in fields])
 
 
@@ -110,7 +110,7 @@ def arrow_schema(fields: Iterable[Field]) -> pa.Schema:
 
 
 def file_schema(fields: Iterable[Field]) -> pa.Schema:
-    """The Arrow schema of columns in a data file, in which every part has its field id (format/data-files §2)."""
+    """In a data file, where every part has its field id (format/data-files §2)."""
     return pa.schema([_file_field(f) for f in fields])
 
 
@@ -165,8 +165,7 @@ _UNIT_DIGITS = {"s": 0, "ms": 3, "us": 6, "ns": 9}
 
 
 class FieldIds:
-    """Assigns field ids in Apache Paimon's order: a column before its parts, but the parts of a ROW's field before it
-    (format/schema §3)."""
+    """In Apache Paimon's order: a column before its parts, but the parts of a ROW's field before it (format/schema §3)."""
 
     def __init__(self, highest: int = -1) -> None:
         self.highest = highest
@@ -177,10 +176,7 @@ class FieldIds:
 
 
 def from_arrow_schema(schema: pa.Schema, ids: FieldIds | None = None) -> tuple[Field, ...]:
-    """Columns for an Arrow schema, with new field ids.
-
-    Raises:
-        InvalidArgument: The format has no equivalent of a column's type; the message names the column.
+    """Columns with new field ids. Raises InvalidArgument where the format has no equivalent of a column's type.
 
     >>> [f.type.root for f in from_arrow_schema(pa.schema([("a", pa.uint16()), ("b", pa.large_string())]))]
     ['INT', 'VARCHAR']
@@ -194,7 +190,7 @@ def from_arrow_schema(schema: pa.Schema, ids: FieldIds | None = None) -> tuple[F
 
 
 def from_arrow(arrow_type: pa.DataType, nullable: bool, where: str, ids: FieldIds) -> DataType:
-    """The data type for an Arrow type. `where` names the column in the error; `ids` numbers nested fields."""
+    """`where` names the column in the error; `ids` numbers nested fields."""
     if isinstance(arrow_type, pa.BaseExtensionType):
         return _from_extension(arrow_type, nullable, where)
     for matches, root in _FROM_PLAIN:

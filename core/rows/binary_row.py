@@ -1,9 +1,8 @@
 """BinaryRow: the binary form of a row, which manifests, keys and bucket hashes use.
 
-Owns: encoding and decoding of rows of atomic values. Must not know: the columns of a row, Arrow, files.
-Source: format/binary-row §1. Invariants: Equal values give equal bytes, because partitions are compared by their bytes.
+Owns: encoding and decoding of rows of atomic values. Must not know: the columns of a row, Arrow, files. Source:
+format/binary-row §1. Invariants: Equal values give equal bytes, because partitions are compared by their bytes.
 `decode_row(encode_row(v, t), t) == v`. Offsets that point outside the row raise `TableCorrupt`.
-
 Types with parts, VARIANT, BLOB and GEOMETRY are not decoded here: their value is null or the bytes in the row.
 """
 
@@ -28,7 +27,7 @@ from .values import (
 )
 
 PREFIX_BYTES = 4
-"""The size of the field count before a stored row, which is big-endian."""
+"""The field count before a stored row, big-endian."""
 SLOT_BYTES = 8
 COMPACT_DECIMAL_DIGITS = 18
 COMPACT_TIMESTAMP_DIGITS = 3
@@ -55,7 +54,7 @@ _Reader = Callable[[bytes, int], Any]
 
 
 def null_area_bytes(arity: int) -> int:
-    """The size of the header byte and the null bits.
+    """Of the header byte and the null bits.
 
     >>> null_area_bytes(56), null_area_bytes(57)
     (8, 16)
@@ -64,7 +63,7 @@ def null_area_bytes(arity: int) -> int:
 
 
 def reserved_bytes(data_type: DataType) -> int:
-    """The bytes that a value of the type takes in the variable part even if it is null: 16, 8 or 0."""
+    """What a value takes in the variable part even if it is null: 16, 8 or 0."""
     if not isinstance(data_type, AtomicType):
         return 0
     if data_type.root == "DECIMAL" and data_type.precision > COMPACT_DECIMAL_DIGITS:
@@ -78,14 +77,8 @@ def reserved_bytes(data_type: DataType) -> int:
 
 
 def encode_row(values: Sequence[Any], types: Sequence[DataType]) -> bytes:
-    """Encode a row for storage: the field count in four bytes, followed by `row_bytes`.
-
-    Args:
-        values: one value per type, in the form of the module `values`; None is null.
-        types: the types, in order.
-
-    Raises:
-        InvalidArgument: The numbers of values and types differ, or a value does not fit its type.
+    """A row for storage: the field count in four bytes, followed by `row_bytes`. Values are in the form of the module
+    `values`. Raises InvalidArgument where they do not fit the types.
 
     >>> encode_row([10], [AtomicType("INT")]).hex()
     '0000000100000000000000000a00000000000000'
@@ -94,7 +87,7 @@ def encode_row(values: Sequence[Any], types: Sequence[DataType]) -> bytes:
 
 
 def row_bytes(values: Sequence[Any], types: Sequence[DataType]) -> bytes:
-    """Encode a row without the field count, as bucket hashes need it (see `encode_row`)."""
+    """Without the field count, as bucket hashes need it (see `encode_row`)."""
     if len(values) != len(types):
         raise InvalidArgument(f"{len(values)} values for a row of {len(types)} fields")
     null_area = null_area_bytes(len(types))
@@ -179,11 +172,6 @@ def _write_bytes(row: bytearray, slot: int, data: bytes, inline: bool) -> None:
 def decode_row(data: bytes, types: Sequence[DataType], where: str = "row") -> tuple[Any, ...]:
     """The values of a stored row.
 
-    Args:
-        data: the field count and the row.
-        types: the types of its fields.
-        where: the file and field, for the error message.
-
     Raises:
         TableCorrupt: The field count differs, the row is truncated, an offset points outside, or a value is impossible.
 
@@ -196,18 +184,7 @@ def decode_row(data: bytes, types: Sequence[DataType], where: str = "row") -> tu
 
 
 def decode_field(data: bytes, index: int, arity: int, data_type: DataType, where: str = "row") -> Any:
-    """One value of a stored row, without decoding the others.
-
-    Args:
-        data: the field count and the row.
-        index: the index of the field.
-        arity: the number of fields that the row must have.
-        data_type: the type of the field.
-        where: the file and field, for the error message.
-
-    Raises:
-        TableCorrupt: as for `decode_row`.
-    """
+    """One value of a stored row with `arity` fields, without decoding the others. Raises as `decode_row`."""
     check_arity(data, arity, where)
     if data[PREFIX_BYTES + ((8 + index) >> 3)] >> ((8 + index) & 7) & 1:
         return None
@@ -218,14 +195,13 @@ def decode_field(data: bytes, index: int, arity: int, data_type: DataType, where
 
 
 def row_arity(data: bytes, where: str = "row") -> int:
-    """The field count of a stored row."""
     if len(data) < PREFIX_BYTES:
         raise TableCorrupt(f"{where}: a row of {len(data)} bytes has no field count")
     return int(_ARITY.unpack_from(data)[0])
 
 
 def check_arity(data: bytes, arity: int, where: str) -> None:
-    """Reject a stored row with a different number of fields, or one that is too short for its fields."""
+    """Raises TableCorrupt for a stored row with a different number of fields, or one that is too short for its fields."""
     found = row_arity(data, where)
     if found != arity:
         raise TableCorrupt(f"{where}: the row has {found} fields instead of {arity}")

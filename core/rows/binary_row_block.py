@@ -44,7 +44,7 @@ class RowBlock:
 
     Args:
         columns: one `pa.Array` per field, of equal length.
-        types: their types, which must be atomic and allowed in keys.
+        types: atomic, and allowed in keys.
 
     Attributes:
         lengths: the length of each encoded row in bytes, shape (rows,).
@@ -69,7 +69,7 @@ class RowBlock:
             self._add(i, array, data_type)
 
     def matrix(self) -> Array:
-        """The bytes of the rows, uint8 of shape (rows, longest row); bytes after the end of a row are zero."""
+        """uint8 of shape (rows, longest row); bytes after the end of a row are zero."""
         rows, arity = self._slots.shape
         width = int(self.lengths.max(initial=0))
         out = np.zeros((rows, width), np.uint8)

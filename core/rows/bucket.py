@@ -1,8 +1,8 @@
 """Computes the bucket of a row.
 
-Owns: the murmur hash over BinaryRow and the three bucket functions. Must not know: writers, tables, options other than the
-name of the function. Source: format/binary-row §4. Invariant: The bucket is the same as Apache Paimon's for every key type
-and for null, because readers would never find a row in a wrong bucket.
+Owns: the murmur hash over BinaryRow and the three bucket functions. Must not know: writers, tables, options other than
+the name of the function. Source: format/binary-row §4. Invariant: The bucket is Apache Paimon's for every key type and
+for null: readers would never find a row in a wrong bucket.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class BucketFunction(Enum):
 
     @classmethod
     def parse(cls, text: str) -> BucketFunction:
-        """The function with this name; raises `InvalidArgument` if it is unknown."""
+        """Raises `InvalidArgument`."""
         try:
             return cls(text.strip().lower())
         except ValueError as error:
@@ -49,10 +49,7 @@ class BucketFunction(Enum):
 
 
 def murmur_hash(data: bytes, seed: int = SEED) -> int:
-    """The hash of a row's bytes, as a signed 32-bit number.
-
-    Args:
-        data: a row without its field count; its length is a multiple of 4.
+    """The hash of a row without its field count, whose length is a multiple of 4, as a signed 32-bit number.
 
     >>> murmur_hash(bytes(16))
     -300363099
@@ -72,7 +69,7 @@ def murmur_hash(data: bytes, seed: int = SEED) -> int:
 
 
 def bucket_of(hash_: int, total: int) -> int:
-    """The bucket of a hash: the absolute value of Java's remainder, whose sign is that of the hash.
+    """The absolute value of Java's remainder, whose sign is that of the hash.
 
     >>> bucket_of(-300363099, 2), bucket_of(1465514398, 2)
     (1, 0)
@@ -81,15 +78,7 @@ def bucket_of(hash_: int, total: int) -> int:
 
 
 def key_hashes(columns: Sequence[Any], types: Sequence[Any]) -> Any:
-    """The murmur hash of every row's key.
-
-    Args:
-        columns: one `pa.Array` or `pa.ChunkedArray` per key column.
-        types: their types.
-
-    Returns:
-        NumPy int32, one per row.
-    """
+    """The murmur hash of every row's key, NumPy int32. Columns may be chunked."""
     arrays = [c.combine_chunks() if isinstance(c, pa.ChunkedArray) else c for c in map(plain_array, columns)]
     out = np.empty(len(arrays[0]), np.int32)
     for start in range(0, len(out), _BLOCK_ROWS):
@@ -104,7 +93,7 @@ def key_hashes(columns: Sequence[Any], types: Sequence[Any]) -> Any:
 
 
 def _mixed_lengths(arrays: list[Any], types: Sequence[Any], start: int, lengths: Any) -> Iterator[tuple[Any, Any]]:
-    """Hash very long rows one by one, because a matrix as wide as the longest row might not fit in memory."""
+    """Very long rows are hashed one by one, because a matrix as wide as the longest row might not fit in memory."""
     short = np.flatnonzero(lengths <= _LONG_ROW_BYTES)
     if len(short):
         block = RowBlock([a.take(pa.array(short + start)) for a in arrays], types)
@@ -134,16 +123,12 @@ def _murmur_rows(matrix: Any, lengths: Any) -> Any:
 def buckets(
     table: Any, key_fields: Sequence[Field], total: int, function: BucketFunction = BucketFunction.DEFAULT
 ) -> Any:
-    """The bucket of every row.
+    """The bucket of every row, NumPy int32 from 0 to total - 1.
 
     Args:
         table: `pa.Table` or `pa.RecordBatch` with the key columns.
-        key_fields: the columns of the bucket key, in the order of option `bucket-key`.
-        total: the number of buckets, above 0.
+        key_fields: in the order of option `bucket-key`.
         function: option `bucket-function.type`.
-
-    Returns:
-        NumPy int32, one per row, from 0 to total - 1.
 
     Raises:
         InvalidArgument: The function does not support the type of a key column.
@@ -167,12 +152,7 @@ def buckets(
 def bucket_of_row(
     values: Sequence[Any], types: Sequence[DataType], total: int, function: BucketFunction = BucketFunction.DEFAULT
 ) -> int:
-    """The bucket of one key, for look-ups.
-
-    Args:
-        values: the key, in the form of the module `values`.
-        types: its types.
-    """
+    """The bucket of one key, in the form of the module `values`, for look-ups."""
     if function is BucketFunction.MOD:
         return int(values[0] or 0) % total
     if function is BucketFunction.HIVE:

@@ -22,10 +22,8 @@ _INT_DAYS = range(-(1 << 31), 1 << 31)
 
 @total_ordering
 class FarDate:
-    """A date outside the years 1 to 9999, in the calendar that `datetime.date` has. Apache Paimon and Spark have such dates.
-
-    Args:
-        days: the number of days since 1970-01-01.
+    """A date outside the years 1 to 9999, in the calendar that `datetime.date` has, as so many days since 1970-01-01.
+    Apache Paimon and Spark have such dates.
 
     >>> print(FarDate(-719_164), FarDate(2_932_897), FarDate(-719_164) < dt.date.min)
     0000-12-30 +10000-01-01 True
@@ -37,7 +35,7 @@ class FarDate:
         self.days = days
 
     def toordinal(self) -> int:
-        """The number of the day; day 1 is the first one of the year 1, as for `datetime.date`."""
+        """Day 1 is the first one of the year 1, as for `datetime.date`."""
         return self.days + _EPOCH_ORDINAL
 
     @property
@@ -48,7 +46,7 @@ class FarDate:
 
     @property
     def year(self) -> int:
-        """The year; the one before 1 is 0."""
+        """The year before 1 is 0."""
         return self._parts[0]
 
     @property
@@ -90,12 +88,11 @@ AnyDate = dt.date | FarDate
 
 
 def date_to_days(value: AnyDate) -> int:
-    """Days since 1970-01-01."""
     return value.toordinal() - _EPOCH_ORDINAL
 
 
 def days_to_date(days: int) -> AnyDate:
-    """The date of a number of days since 1970-01-01.
+    """From days since 1970-01-01.
 
     >>> days_to_date(0), days_to_date(-719_163)
     (datetime.date(1970, 1, 1), FarDate(-719163))
@@ -106,21 +103,15 @@ def days_to_date(days: int) -> AnyDate:
 
 
 def whole_date(days: int) -> AnyDate:
-    """The date of a number of days that somebody has typed.
-
-    Raises:
-        ValueError: The number has more than 32 bits.
-    """
+    """The date of a number of days that somebody has typed. Raises ValueError for more than 32 bits."""
     if days not in _INT_DAYS:
         raise ValueError(f"day {days} does not fit into 32 bits")
     return days_to_date(days)
 
 
 def parsed_date(text: str) -> AnyDate | None:
-    """The date of a text `YYYY-MM-DD`, with more digits and a sign for far years; None if it has another form.
-
-    Raises:
-        ValueError: There is no such month or day, or its number has more than 32 bits.
+    """The date of a text `YYYY-MM-DD`, with more digits and a sign for far years; None if it has another form. Raises
+    ValueError where there is no such day, or its number has more than 32 bits.
 
     >>> parsed_date("2024-02-29"), parsed_date("0000-12-30"), parsed_date("2024")
     (datetime.date(2024, 2, 29), FarDate(-719164), None)
@@ -134,7 +125,7 @@ def parsed_date(text: str) -> AnyDate | None:
 
 
 def moment_text(nanos: int, digits: int) -> str:
-    """A time in ISO form with a blank and this many digits of the second, of nanoseconds since 1970.
+    """In ISO form with a blank and this many digits of the second, of nanoseconds since 1970.
 
     >>> moment_text(1_500_000_000, 3), moment_text(-719_164 * 86_400 * 10**9, 0)
     ('1970-01-01 00:00:01.500', '0000-12-30 00:00:00')

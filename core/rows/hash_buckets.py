@@ -1,9 +1,8 @@
 """Assigns keys to the dynamic buckets of one partition, by their hashes.
 
 Owns: `HashBuckets`, `HashSet`, `with_room` (which buckets take new keys). Must not know: rows, index files, options.
-Source: format/binary-row §5.
-Invariants: a hash that has a bucket keeps it. The same new hashes on the same index get the same buckets, whoever assigns them,
-so that two writers that begin at the same time seldom disagree. No loop over hashes.
+Source: format/binary-row §5. Invariants: a hash that has a bucket keeps it. The same new hashes on the same index get the same
+buckets, whoever assigns them, so that two writers that begin at the same time seldom disagree. No loop over hashes.
 """
 
 from __future__ import annotations
@@ -31,11 +30,7 @@ class HashSet:
         return sum(len(hashes) for hashes, _ in self._runs)
 
     def find(self, hashes: Array) -> Array:
-        """The number of each hash, -1 for one that is not there.
-
-        Args:
-            hashes: int32. Ascending ones are found faster.
-        """
+        """The number of each int32 hash, -1 for one that is not there. Ascending ones are found faster."""
         found = np.full(len(hashes), -1, np.int32)
         for known, numbers in self._runs:
             places = np.minimum(np.searchsorted(known, hashes), len(known) - 1)
@@ -44,12 +39,7 @@ class HashSet:
         return found
 
     def add(self, hashes: Array, numbers: Array) -> None:
-        """Add hashes that are not there yet.
-
-        Args:
-            hashes: int32, ascending, each once.
-            numbers: int32, one for each.
-        """
+        """Hashes that are not there yet, ascending, each once, and their numbers; both int32."""
         if not len(hashes):
             return
         self._runs.append((hashes, numbers))
@@ -60,12 +50,13 @@ class HashSet:
             self._runs.append((both[order], np.concatenate([left[1], right[1]])[order]))
 
     def where(self, number: int) -> Array:
-        """The hashes with a number, ascending."""
+        """Ascending."""
         return np.sort(np.concatenate([np.empty(0, np.int32), *(h[n == number] for h, n in self._runs)]))
 
 
 class HashBuckets:
-    """The buckets of one partition: which hash is in which, and where new hashes go.
+    """The buckets of one partition: which hash is in which, and where new hashes go. Raises InvalidArgument for an
+    option out of range.
 
     Args:
         known: the hashes in the partition's index files, by bucket.
@@ -73,10 +64,6 @@ class HashBuckets:
         most: option `dynamic-bucket.max-buckets`; -1 for no limit. Beyond it, full buckets take new hashes too.
         assigners: new hashes are divided among this many (`assigner_of`). Each owns the buckets whose number modulo `assigners`
             is its own number, so that the hashes of different assigners can be assigned in different processes.
-        partition_hash: the hash of the partition.
-
-    Raises:
-        InvalidArgument: an option is out of range.
 
     >>> buckets = HashBuckets({0: np.array([5, 9], np.int32)}, target=3)
     >>> buckets.assign(np.array([9, 7, 8, 7], np.int32)).tolist()
@@ -110,13 +97,8 @@ class HashBuckets:
             self._counts[bucket] = len(distinct)
 
     def assign(self, hashes: Array) -> Array:
-        """The bucket of each hash. New hashes are remembered.
-
-        Args:
-            hashes: int32, one for each row, in the order of the rows.
-
-        Raises:
-            InvalidArgument: there are more buckets than the format can number.
+        """The bucket of each row's int32 hash. New hashes are remembered. Raises InvalidArgument where there are more
+        buckets than the format can number.
         """
         distinct, firsts, codes = np.unique(hashes, return_index=True, return_inverse=True)
         found = self._used.find(distinct)
@@ -142,7 +124,7 @@ class HashBuckets:
         return self._new.where(bucket)
 
     def _buckets_for(self, hashes: Array, assigner: int) -> Array:
-        """Buckets for new hashes of one assigner: those with room first, then new ones, then any."""
+        """For one assigner: buckets with room first, then new ones, then any."""
         limit = MOST_BUCKETS if self._most == _UNLIMITED else self._most
         placed = with_room(self._counts, len(hashes), self._target, range(assigner, limit, self._assigners))
         if len(placed) == len(hashes):
@@ -155,7 +137,7 @@ class HashBuckets:
         return np.concatenate([placed, self._overflow(hashes[len(placed) :], assigner)])
 
     def _overflow(self, hashes: Array, assigner: int) -> Array:
-        """Full buckets for hashes that no bucket has room for: chosen by the hash, so that all writers choose the same."""
+        """Full buckets are chosen by the hash, so that all writers choose the same."""
         own = [b for b in sorted(self._counts) if b % self._assigners == assigner] or sorted(self._counts)
         if not own:
             raise InvalidArgument(
@@ -169,16 +151,12 @@ class HashBuckets:
 
 
 def with_room(counts: dict[int, int], wanted: int, target: int, allowed: range) -> Array:
-    """Buckets for new keys, as long as there is room: first those that exist, by number, then new ones.
+    """The bucket (int32) of each new key, as long as there is room: first those that exist, by number, then new ones.
 
     Args:
         counts: how many keys each bucket has; those that are placed here are added.
-        wanted: the number of new keys.
         target: a bucket with this many keys takes no new ones.
         allowed: the numbers of buckets that may be used.
-
-    Returns:
-        int32, at most `wanted`: the bucket of each key.
 
     >>> with_room({0: 2, 2: 9}, 5, 3, range(4)).tolist()
     [0, 1, 1, 1, 3]
@@ -205,7 +183,7 @@ def with_room(counts: dict[int, int], wanted: int, target: int, allowed: range) 
 
 
 def assigner_of(partition_hash: int, hashes: Array, assigners: int) -> Any:
-    """The assigner of each hash, as Apache Paimon computes it for as many channels as assigners.
+    """As Apache Paimon computes it for as many channels as assigners.
 
     >>> assigner_of(7, np.array([-3, 4], np.int32), 4).tolist()
     [2, 3]

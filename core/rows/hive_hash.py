@@ -24,17 +24,8 @@ _SMALL = ("TINYINT", "SMALLINT", "INT")
 
 
 def hive_hashes(columns: Sequence[Any], types: Sequence[DataType]) -> Any:
-    """The hash of every row: 31 · hash + the hash of the next field, field by field.
-
-    Args:
-        columns: one `pa.Array` or `pa.ChunkedArray` per field.
-        types: their types.
-
-    Returns:
-        NumPy int32, one per row.
-
-    Raises:
-        InvalidArgument: The function does not support a type, such as TIMESTAMP.
+    """The hash of every row, NumPy int32: 31 · hash + the hash of the next field, field by field. Raises
+    InvalidArgument for a type that the function does not support, such as TIMESTAMP.
     """
     rows = len(columns[0])
     total = np.zeros(rows, np.uint32)
@@ -48,7 +39,7 @@ def hive_hashes(columns: Sequence[Any], types: Sequence[DataType]) -> Any:
 
 
 def value_hash(value: Any, data_type: DataType) -> int:
-    """The hash of one value; null is 0.
+    """Null is 0.
 
     >>> from .types import AtomicType
     >>> value_hash(-1, AtomicType("BIGINT")), value_hash("ab", AtomicType("VARCHAR"))

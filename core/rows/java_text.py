@@ -1,8 +1,8 @@
 """Prints numbers and times like Java, for the names of partition directories.
 
 Owns: `Double.toString`, `Float.toString`, `LocalDateTime.toString` and the format's own forms of time. Must not know:
-partitions, escaping. Source: format/binary-row §3. Invariant: The text is exactly that of Java, because all writers must
-use the same directory for a partition.
+partitions, escaping. Source: format/binary-row §3. Invariant: The text is exactly that of Java, because all writers
+must use the same directory for a partition.
 """
 
 from __future__ import annotations
@@ -16,11 +16,7 @@ from .values import NANOS_PER_SECOND, SECONDS_PER_DAY
 
 
 def float_text(value: float, *, single: bool = False) -> str:
-    """A floating point number as Java prints it: the fewest digits that identify it, with at least one after the point.
-
-    Args:
-        value: the number.
-        single: whether the number is a FLOAT, which fewer digits identify.
+    """The fewest digits that identify a DOUBLE, or a FLOAT if `single`, with at least one after the point.
 
     >>> float_text(1.0), float_text(1e10), float_text(0.001), float_text(1e-4), float_text(0.1, single=True)
     ('1.0', '1.0E10', '0.001', '1.0E-4', '0.1')

@@ -1,11 +1,10 @@
 """Converts literals that users write to values of a column's type.
 
-Owns: the coercion of literals: Python objects, ISO text, NumPy and pandas scalars; what a time without a zone means. Must
-not know: predicates, partitions, Arrow columns, names of time zones.
-Sources: format/binary-row §3; architecture §5 (a literal is coerced to the type of its column).
+Owns: the coercion of literals: Python objects, ISO text, NumPy and pandas scalars; what a time without a zone means. Must not
+know: predicates, partitions, Arrow columns, names of time zones. Sources: format/binary-row §3; architecture §5.
 
-Invariants: A literal is never truncated or rounded, except to the nearest FLOAT or DOUBLE. A literal that does not fit
-raises `InvalidArgument`, which names the column and the value. Coercing a value twice changes nothing. A time without a zone
+Invariants: A literal is never truncated or rounded, except to the nearest FLOAT or DOUBLE. One that does not fit raises
+`InvalidArgument`, which names the column and the value. Coercing a value twice changes nothing. A time without a zone
 never becomes an instant by a guess: either the caller names the zone that its users mean, or the literal is refused.
 """
 
@@ -52,15 +51,15 @@ _NANOS_OF_NUMPY = {
 
 
 class Nanos(int):
-    """A coerced time of a clock on the wall, in nanoseconds since 1970. A plain int is rejected, because its unit is unknown."""
+    """A time of a clock on the wall, in nanoseconds since 1970. A plain int is rejected, because its unit is unknown."""
 
 
 class Instant(Nanos):
-    """A coerced point in time, in nanoseconds since 1970 in UTC."""
+    """A point in time, in nanoseconds since 1970 in UTC."""
 
 
 class _NoZone(Exception):
-    """A time without a zone is compared with points in time, and nobody says which zone is meant."""
+    """A time without a zone is compared with points in time."""
 
 
 def integer_range(root: str) -> tuple[int, int]:
@@ -74,23 +73,14 @@ def integer_range(root: str) -> tuple[int, int]:
 
 
 def coerce_literal(value: Any, data_type: DataType, where: str, zone: dt.tzinfo | None = None) -> Any:
-    """Convert a literal to a value of a column.
+    """A literal as a value of the column, in the form of the module `values`. Raises InvalidArgument where it does not fit.
 
     Args:
-        value: None, a Python object, a NumPy, pandas or Arrow scalar, or text (ISO for dates and times, digits for
-            numbers).
-        data_type: the type of the column.
-        where: the column, for the error message.
+        value: None, a Python object, a NumPy, pandas or Arrow scalar, or text (ISO for dates and times, digits for numbers).
         zone: for TIMESTAMP WITH LOCAL TIME ZONE, the zone of text and dates that have none, as in SQL. A time that the
             zone skips is moved forward by what was skipped, and of two that have the same text the earlier is meant.
             None refuses them. A datetime object without a zone is always refused, because even PySpark takes it for a
             time in another zone than text.
-
-    Returns:
-        The value in the form of the module `values`; None for null.
-
-    Raises:
-        InvalidArgument: The literal does not fit; the message names the column, the value and the type.
 
     >>> from .types import decimal, timestamp
     >>> coerce_literal("1.5", decimal(10, 2), "column 'd'")
@@ -123,7 +113,7 @@ def coerce_literal(value: Any, data_type: DataType, where: str, zone: dt.tzinfo 
 
 
 def plain_scalar(value: Any) -> Any:
-    """The plain Python object of a NumPy, pandas or Arrow scalar; None for NaT, NA and null."""
+    """The plain object of a NumPy, pandas or Arrow scalar; None for NaT, NA and null."""
     kind = type(value)
     if kind.__name__ in ("NAType", "NaTType"):
         return None
@@ -152,10 +142,7 @@ def _numpy_datetime(value: Any) -> Any:
 
 
 def exact_number(value: Any) -> Decimal | int:
-    """The exact value of a numeric literal; a float means the shortest decimal that prints it.
-
-    Raises:
-        ValueError: The literal is not a finite number.
+    """A float means the shortest decimal that prints it. Raises ValueError for what is not a finite number.
 
     >>> exact_number(0.1), exact_number("-3")
     (Decimal('0.1'), -3)
@@ -254,7 +241,7 @@ def _time(value: Any, _: AtomicType) -> dt.time:
 
 
 def _timestamp(value: Any, data_type: AtomicType, zone: dt.tzinfo | None = None) -> Nanos:
-    """A time of the clock for TIMESTAMP, an `Instant` for TIMESTAMP_LTZ."""
+    """An `Instant` for TIMESTAMP_LTZ."""
     nanos, has_zone, may_be_local = _time_given(value)
     if data_type.root == "TIMESTAMP":
         if has_zone:
@@ -296,7 +283,6 @@ def _shown(value: Any) -> str:
 
 
 def _with_zone(value: Any) -> str:
-    """How to write the same literal with a zone."""
     if isinstance(value, dt.datetime):
         return "give it a zone, for example value.replace(tzinfo=timezone.utc), or write text such as '2024-07-05 12:00:00Z'"
     text = timestamp_sql(_time_given(value)[0], 0)

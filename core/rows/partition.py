@@ -3,8 +3,8 @@
 Owns: `PartitionCodec` (values <-> BinaryRow <-> directory) and specs such as ``{"month": 1}`` or ``"month=1/day=2"``.
 Must not know: manifests, stores, which partitions exist. Source: format/binary-row §3.
 
-Invariants: Two partitions are the same if and only if their bytes are equal. Several partitions can share a directory
-(null, '' and ' ' have the default name), so values are never read from a path. No value can escape its directory (H16).
+Invariants: Two partitions are the same if and only if their bytes are equal. Several can share a directory (null, ''
+and ' ' have the default name), so values are never read from a path. No value can escape its directory (H16).
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _FALSE_WORDS = ("f", "false", "n", "no", "0")
 
 
 def escape_path_name(text: str) -> str:
-    """Escape a key or value for a directory name.
+    """A key or value for a directory name.
 
     >>> escape_path_name("a=b/c d")
     'a%3Db%2Fc d'
@@ -62,7 +62,7 @@ def unescape_path_name(text: str) -> str:
 
 
 def is_blank(text: str) -> bool:
-    """Does the text consist only of characters that Java considers white space?"""
+    """Only what Java considers white space?"""
     return all(
         c in _JAVA_CONTROL_BLANKS or (c not in _NOT_BREAKING and unicodedata.category(c) in ("Zs", "Zl", "Zp"))
         for c in text
@@ -74,9 +74,8 @@ class PartitionCodec:
     """The partitions of one table.
 
     Attributes:
-        fields: the partition columns, in the order of `partitionKeys`; empty for a table without partitions.
-        default_name: option `partition.default-name`.
-        legacy_name: option `partition.legacy-name`.
+        fields: the partition columns, in the order of `partitionKeys`.
+        default_name, legacy_name: options `partition.default-name` and `partition.legacy-name`.
 
     >>> from .types import AtomicType, Field, string
     >>> codec = PartitionCodec((Field(0, "dt", AtomicType("DATE")), Field(1, "c", string())))
@@ -97,27 +96,16 @@ class PartitionCodec:
         return {f.name: f for f in self.fields}
 
     def encode(self, values: Sequence[Any]) -> bytes:
-        """`_PARTITION`: the values as a stored BinaryRow.
-
-        Raises:
-            InvalidArgument: The number of values is wrong, or a value does not fit its type.
-        """
+        """`_PARTITION`: the values as a stored BinaryRow. Raises InvalidArgument where they do not fit."""
         self._check_count(values)
         return encode_row(values, self.types)
 
     def decode(self, partition: bytes, where: str = "_PARTITION") -> tuple[Any, ...]:
-        """The values of `_PARTITION`.
-
-        Raises:
-            TableCorrupt: The bytes are not a row of the partition columns; the message names `where`.
-        """
+        """The values of `_PARTITION`. Raises TableCorrupt."""
         return decode_row(partition, self.types, where)
 
     def path(self, partition: bytes | Sequence[Any]) -> str:
-        """The directory below the table, `k=v/k2=v2`; "" without partition columns.
-
-        Args:
-            partition: `_PARTITION`, or the values.
+        """The directory below the table, `k=v/k2=v2`, of `_PARTITION` or its values; "" without partition columns.
 
         Raises:
             Unsupported: A partition column is binary and names are legacy; Java would use a memory address as the name.
@@ -163,17 +151,13 @@ class PartitionCodec:
     # ---------------------------------------------------------------------------------------------------------- specs
 
     def parse_spec(self, spec: Mapping[str, Any] | str, zone: tzinfo | None = None) -> dict[str, Any]:
-        """Parse the name that a user gives to a full or partial partition.
+        """The values by column, in the order of the partition columns, of a full or partial partition that a user
+        names; None for the default name. Parsing them again changes nothing.
 
         Args:
             spec: ``{"month": 1}``, or text in the form of a path, ``"month=1/day=2"``, with `%2F` for a slash in a
                 value. Text for a DATE, TIME or TIMESTAMP is in ISO format or the number in the legacy directory name.
-            zone: the zone of text and dates without one, for columns that count points in time (see `coerce_literal`);
-                None refuses them.
-
-        Returns:
-            The values by column, in the order of the partition columns; None for the default name. Parsing them again
-            changes nothing.
+            zone: of text and dates without one, for columns that count points in time (see `coerce_literal`).
 
         Raises:
             InvalidArgument: A column is not a partition column (the message lists similar ones) or is named twice, or a
@@ -220,7 +204,7 @@ def closest(name: str, names: Sequence[str]) -> str:
 
 
 def plain_text(value: Any, field: Field) -> str:
-    """A value that is not null, as a cast to STRING prints it."""
+    """As a cast to STRING prints it."""
     data_type = field.type
     root = root_of(data_type)
     precision = data_type.precision if isinstance(data_type, AtomicType) else 0
@@ -253,7 +237,7 @@ def _split_spec(text: str) -> dict[str, str]:
 
 
 def _from_number_text(text: str, field: Field) -> Any:
-    """Parse text in forms that only partitions allow: legacy numbers, and words for true and false."""
+    """Forms that only partitions allow: legacy numbers, and words for true and false."""
     root = root_of(field.type)
     folded = text.strip().lower()
     if root == "BOOLEAN" and folded in _TRUE_WORDS + _FALSE_WORDS:

@@ -2,8 +2,8 @@
 
 Owns: the pattern that makes one text of the values, the part of Java's date patterns that people use, the parsing of the text.
 Must not know: which partitions exist, what a time is used for. Source: format/commit §9; the options' own texts.
-Invariants: a time has no zone: it is what a clock on the wall shows, in milliseconds since 1970 as if it were UTC. Values that do
-not fit have no time, and never an approximate one. A pattern that is not understood is refused before any value is parsed.
+Invariants: a time has no zone: it is what a clock on the wall shows, in milliseconds since 1970 as if it were UTC. Values that
+do not fit have no time, and never an approximate one. A pattern that is not understood is refused before any value is parsed.
 """
 
 from __future__ import annotations
@@ -60,13 +60,12 @@ class PartitionTimes:
     """Finds the time of a partition.
 
     Attributes:
-        fields: the partition columns.
         pattern: the text of a partition, in which `$name` stands for a column's value; None: the first column's value.
         formatter: a date pattern of Java for that text; None: `yyyy-MM-dd`, also with ` HH:mm:ss` and a fraction.
 
     Raises:
         InvalidArgument: the pattern names no partition column.
-        Unsupported: the formatter has a letter that is not understood; names it.
+        Unsupported: the formatter has a letter that is not understood.
 
     >>> from .types import string
     >>> times = PartitionTimes((Field(0, "dt", string()), Field(1, "hour", string())), "$dt $hour:00:00")
@@ -97,7 +96,7 @@ class PartitionTimes:
         return _DEFAULT if self.formatter is None else _compiled(self.formatter)
 
     def of(self, values: Sequence[Any]) -> int | None:
-        """The time of a partition's values: milliseconds since 1970 of a clock on the wall; None if they stand for none."""
+        """In milliseconds since 1970 of a clock on the wall; None if the values stand for no time."""
         text = self.text(values)
         found = None if text is None else self._compiled.fullmatch(text)
         if found is None:
@@ -116,7 +115,7 @@ class PartitionTimes:
 
 
 def value_text(value: Any, field: Field) -> str:
-    """A value as the text that a pattern puts in: dates and times in their SQL form, whatever the name of the folder is."""
+    """As a pattern puts it in: dates and times in their SQL form, whatever the name of the folder is."""
     if isinstance(value, (date, FarDate)) and not isinstance(value, datetime):
         return value.isoformat()
     if root_of(field.type) in TIMESTAMP_ROOTS:
@@ -201,7 +200,7 @@ def _resolved(found: Mapping[str, str], *, lenient: bool) -> int | None:
 
 
 def _day(year: int, number: Mapping[str, int], lenient: bool) -> int | None:
-    """The day, in days since 1970."""
+    """In days since 1970."""
     if "day_of_year" in number:
         day = _first_of_month(year, 1) + number["day_of_year"] - 1
         return day if day < _first_of_month(year + 1, 1) else None
@@ -215,7 +214,7 @@ def _day(year: int, number: Mapping[str, int], lenient: bool) -> int | None:
 
 
 def _first_of_month(year: int, month: int) -> int:
-    """The first day of a month, in days since 1970; months beyond 12 or below 1 are in other years."""
+    """In days since 1970; months beyond 12 or below 1 are in other years."""
     years, month = divmod(month - 1, 12)
     year += years
     cycles, inside = divmod(year - 1, 400)

@@ -22,7 +22,7 @@ _kinds = pa.types
 
 
 def row_bytes(array: Any) -> Any:
-    """The bytes of each value, about, as a NumPy array.
+    """Of each value, about, as a NumPy array.
 
     >>> row_bytes(pa.array(["abc", None], pa.string())).tolist(), row_bytes(pa.array([[1, 2], []])).tolist()
     ([7, 4], [20, 4])
@@ -54,7 +54,7 @@ def row_bytes(array: Any) -> Any:
 
 @lru_cache(maxsize=1024)
 def _fixed_bytes(t: Any) -> int | None:
-    """What each value of a type takes; None if they differ."""
+    """None if the values of a type differ."""
     if t == pa.null() or t.num_fields or _is_text(t) or _is_encoded(t) or isinstance(t, pa.BaseExtensionType):
         return None
     try:
@@ -70,7 +70,6 @@ def run_numbers(array: Any) -> Any:
 
 
 def is_list(t: Any) -> bool:
-    """Is a type one of Arrow's five kinds of lists?"""
     return bool(
         _kinds.is_list(t)
         or _kinds.is_large_list(t)
@@ -104,14 +103,13 @@ def spans(sizes: Any, most_bytes: int | None = None) -> Iterator[slice]:
 
 
 def widths(batch: pa.RecordBatch) -> Any:
-    """The bytes of each row of a batch."""
     fixed = [_fixed_bytes(t) for t in batch.schema.types]
     varying = (row_bytes(batch.column(i)) for i, size in enumerate(fixed) if size is None)
     return sum(varying, np.full(batch.num_rows, sum(size or 0 for size in fixed)))
 
 
 def pieces(batch: pa.RecordBatch, most_bytes: int | None = None) -> Iterator[pa.RecordBatch]:
-    """A batch in slices of at most so many bytes, `PIECE_BYTES` by default.
+    """Slices of at most so many bytes, `PIECE_BYTES` by default.
 
     >>> [part.num_rows for part in pieces(pa.record_batch({"a": ["x" * 50] * 5}), 120)]
     [2, 2, 1]
@@ -125,7 +123,7 @@ def pieces(batch: pa.RecordBatch, most_bytes: int | None = None) -> Iterator[pa.
 
 
 def _most_bytes(array: Any) -> Any:
-    """What an array takes at most when it is decoded; infinite if that would have to be computed."""
+    """When it is decoded; infinite if that would have to be computed."""
     t = array.type
     if _kinds.is_dictionary(t):
         return len(array) * (int(row_bytes(array.dictionary).max(initial=0)) + 4)
@@ -147,7 +145,6 @@ def _is_text(t: Any) -> bool:
 
 @lru_cache(maxsize=1024)
 def _is_encoded(t: Any) -> bool:
-    """Does a type hold values that are larger when they are decoded?"""
     if _kinds.is_dictionary(t) or _kinds.is_run_end_encoded(t):
         return True
     return any(_is_encoded(t.field(i).type) for i in range(t.num_fields))

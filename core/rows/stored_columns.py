@@ -37,15 +37,8 @@ _FIRST_SECOND, _END_SECOND = -62_135_596_800, 253_402_300_800
 
 
 class StoredRows:
-    """Stored rows that all have the same number of fields.
-
-    Args:
-        rows: each with its field count in front, as manifests hold them; none is null.
-        arity: the number of fields.
-        where: the file and field, for errors.
-
-    Raises:
-        TableCorrupt: a row has another number of fields.
+    """Stored rows with `arity` fields each, none of them null, with the field count in front, as manifests hold them.
+    Raises TableCorrupt where a row has another number of fields.
 
     >>> from .binary_row import encode_row
     >>> kinds = [AtomicType("INT"), AtomicType("VARCHAR")]
@@ -69,11 +62,7 @@ class StoredRows:
             raise TableCorrupt(f"{where}: a row does not have {arity} fields")
 
     def column(self, index: int, data_type: DataType) -> pa.Array:
-        """One field of all rows, as an array of the Arrow type of `data_type`.
-
-        Raises:
-            TableCorrupt: a value is not valid.
-        """
+        """One field of all rows. Raises TableCorrupt where a value is not valid."""
         root, kind = root_of(data_type), data_type
         if root in _BITS or root in ("BOOLEAN", "FLOAT", "DOUBLE"):
             return self._numbers(index, root).cast(to_arrow(kind))
@@ -143,9 +132,8 @@ class StoredRows:
 
 
 def object_texts(array: Any, data_type: DataType) -> pa.Array:
-    """Values as Java prints the objects that hold them: a DATE as the number of its day, bytes in hexadecimal digits.
-
-    (Java prints the address of bytes, which tells nothing.)
+    """Values as Java prints the objects that hold them: a DATE as the number of its day. Bytes are hexadecimal digits:
+    Java prints their address, which tells nothing.
 
     >>> object_texts(pa.array([18262], pa.date32()), AtomicType("DATE")).to_pylist()
     ['18262']
@@ -167,7 +155,7 @@ def object_texts(array: Any, data_type: DataType) -> pa.Array:
 
 
 def _floats(array: Any, single: bool) -> pa.Array:
-    """Print each pattern of bits once: a dictionary of numbers would hold 0.0 and -0.0 as one."""
+    """Each pattern of bits is printed once: a dictionary of numbers would hold 0.0 and -0.0 as one."""
     kind, bits = (np.float32, np.int32) if single else (np.float64, np.int64)
     numbers = pc.fill_null(array, 0.0).to_numpy(zero_copy_only=False).astype(kind)
     patterns = pa.array(numbers.view(bits), mask=np.asarray(array.is_null()))
@@ -200,7 +188,7 @@ def _times(array: Any) -> pa.Array:
 
 
 def _each(array: Any, text: Any) -> pa.Array:
-    """Print each distinct value once."""
+    """Each distinct value is printed once."""
     if pa.types.is_nested(array.type):
         return pa.array([None if v is None else text(v) for v in array.to_pylist()], pa.string())
     found = pc.dictionary_encode(array)

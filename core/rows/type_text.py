@@ -38,17 +38,9 @@ _NEXT = "use a SQL type: BIGINT, STRING NOT NULL, DECIMAL(10, 2), ARRAY<INT>, MA
 
 
 def parse_sql_type(text: str, where: str = "type") -> DataType:
-    """Parse a type from SQL text.
+    """A type from SQL text; case and white space are ignored outside of names. Raises InvalidArgument.
 
-    Args:
-        text: the type; case and white space are ignored outside of names.
-        where: the column, for the error message.
-
-    Returns:
-        The type. The fields of its ROWs are numbered from 0, so they need the ids of their schema.
-
-    Raises:
-        InvalidArgument: the type is unknown or misspelt.
+    The fields of its ROWs are numbered from 0, so they need the ids of their schema.
 
     >>> from .types import sql
     >>> sql(parse_sql_type("map<string not null, struct<`a`: int, b array<decimal(5,1)>>> not null"))
@@ -105,7 +97,7 @@ class _Parser:
         return Field(next(self._ids), name, kind, comment)
 
     def _parts(self, inside: str) -> list[str]:
-        """The text between the brackets, divided at its own commas."""
+        """Divided at its own commas."""
         parts, brackets = [""], ""
         for piece in _PART.findall(inside):
             if piece in "<(":

@@ -23,7 +23,7 @@ ATOMIC_ROOTS = frozenset(
 )
 _MOST_DEEP = 100
 UNRELEASED_ROOTS = ("GEOMETRY", "GEOGRAPHY")
-"""Those that Apache Paimon's releases, up to 2.0, cannot parse: they are read, and no table gets them here."""
+"""Apache Paimon's releases, up to 2.0, cannot parse them: they are read, and no table gets them here."""
 VECTOR_ROOTS = ("BOOLEAN", "TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE")
 """The element types that a VECTOR can have."""
 INTEGER_ROOTS = ("TINYINT", "SMALLINT", "INT", "BIGINT")
@@ -37,10 +37,9 @@ class AtomicType:
     """A type without parts.
 
     Attributes:
-        root: one of `ATOMIC_ROOTS`.
-        length: number of characters or bytes, for CHAR, VARCHAR, BINARY, VARBINARY.
-        precision: number of digits, for DECIMAL; digits of the fraction of a second, for TIME and TIMESTAMP.
-        scale: number of digits after the point, for DECIMAL.
+        length: of CHAR and VARCHAR in characters, of BINARY and VARBINARY in bytes.
+        precision: digits of a DECIMAL; digits of the fraction of a second, of TIME and TIMESTAMP.
+        scale: digits after the point of a DECIMAL.
         parameters: the text in the parentheses of GEOMETRY and GEOGRAPHY.
     """
 
@@ -99,12 +98,11 @@ class Field:
 
 
 def is_blob_type(data_type: DataType) -> bool:
-    """Is it a BLOB, whose values are stored in files of their own?"""
+    """Its values are stored in files of their own."""
     return isinstance(data_type, AtomicType) and data_type.root == "BLOB"
 
 
 def with_nullable(data_type: DataType, nullable: bool) -> DataType:
-    """A copy of the type with this nullability."""
     return replace(data_type, nullable=nullable)
 
 
@@ -170,7 +168,7 @@ def _atomic_sql(t: AtomicType) -> str:
 
 
 def type_json(data_type: DataType) -> Any:
-    """The type in the JSON form of the schema file: text for an atomic type, and an object for the others."""
+    """As the schema file has it: text for an atomic type, and an object for the others."""
     suffix = "" if data_type.nullable else " NOT NULL"
     match data_type:
         case AtomicType():
@@ -190,7 +188,7 @@ def type_json(data_type: DataType) -> Any:
 
 
 def field_json(field: Field) -> dict[str, Any]:
-    """The field in the JSON form of the schema file, with keys in the format's order and without nulls."""
+    """As the schema file has it, with keys in the format's order and without nulls."""
     out: dict[str, Any] = {"id": field.id, "name": field.name, "type": type_json(field.type)}
     if field.description is not None:
         out["description"] = field.description
@@ -207,15 +205,8 @@ _MAX_PRECISION = {"TIME": 9, "TIMESTAMP": 9, "TIMESTAMP_LTZ": 9, "DECIMAL": 38}
 
 
 def parse_type(value: Any, where: str = "type", depth: int = 0) -> DataType:
-    """Parse a type from its JSON form.
-
-    Args:
-        value: text, or an object with `type` and its parts.
-        where: the file and field, for the error message.
-        depth: in how many other types it is.
-
-    Raises:
-        TableCorrupt: The type is unknown or misspelt, or has too many types inside each other.
+    """From its JSON form: text, or an object with `type` and its parts. Raises TableCorrupt where it is unknown, or has
+    too many types inside each other.
 
     >>> sql(parse_type({"type": "ARRAY NOT NULL", "element": "decimal(5,1)"}))
     'ARRAY<DECIMAL(5, 1)> NOT NULL'
@@ -255,7 +246,6 @@ def parse_type(value: Any, where: str = "type", depth: int = 0) -> DataType:
 
 
 def parse_field(value: Any, where: str = "field", depth: int = 0) -> Field:
-    """Parse a field of the schema file."""
     try:
         name, field_id = str(value["name"]), int(value["id"])
         kind = value["type"]
@@ -267,7 +257,7 @@ def parse_field(value: Any, where: str = "field", depth: int = 0) -> Field:
 
 
 def parse_atomic(text: str, where: str = "type") -> AtomicType:
-    """Parse an atomic type from its SQL text; case and white space are ignored.
+    """From its SQL text; case and white space are ignored.
 
     >>> parse_atomic("timestamp(3) with local time zone not null").root
     'TIMESTAMP_LTZ'
@@ -336,7 +326,7 @@ def _fields_inside(data_type: DataType) -> Iterator[Field]:
 
 
 def walk_types(data_type: DataType) -> Iterator[DataType]:
-    """A data type and all types inside it, outer types before inner ones.
+    """A type and all types inside it, outer types before inner ones.
 
     >>> [type(t).__name__ for t in walk_types(ArrayType(MultisetType(string())))]
     ['ArrayType', 'MultisetType', 'AtomicType']

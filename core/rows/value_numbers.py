@@ -20,7 +20,7 @@ _NULL = -1
 
 
 def value_numbers(array: Any) -> Array:
-    """A number for each value, the same for equal values; -1 for null."""
+    """The same number for equal values; -1 for null."""
     kind = array.type
     if isinstance(array, pa.ExtensionArray):
         return value_numbers(array.storage)
@@ -58,7 +58,7 @@ def _valid(array: Any) -> Any:
 
 
 def _bits(array: pa.Array) -> pa.Array:
-    """Floats as whole numbers, by which -0.0 differs from 0.0 and every NaN is the same."""
+    """As whole numbers, by which -0.0 differs from 0.0 and every NaN is the same."""
     values = array.fill_null(0).to_numpy(zero_copy_only=False).copy()
     values[np.isnan(values)] = np.nan
     bits = values.view({2: np.int16, 4: np.int32, 8: np.int64}[values.dtype.itemsize])
@@ -66,7 +66,6 @@ def _bits(array: pa.Array) -> pa.Array:
 
 
 def row_numbers(columns: Sequence[Array]) -> Array:
-    """A number for each row of several columns of numbers."""
     rows = columns[0]
     for column in columns[1:]:  # two at a time, so that a pair fits into one number
         spread = int(column.max(initial=0)) + 2
@@ -75,7 +74,7 @@ def row_numbers(columns: Sequence[Array]) -> Array:
 
 
 def _numbers_of_lists(array: Any, values: Array, offsets: Array, is_sorted: bool) -> Array:
-    """A number for each list of numbered values; the order of a map's entries means nothing."""
+    """The order of a map's entries means nothing."""
     valid = _valid(array)
     lengths = np.where(valid, np.diff(offsets), 0)
     positions = np.repeat(offsets[:-1] - (np.cumsum(lengths) - lengths), lengths) + np.arange(lengths.sum())

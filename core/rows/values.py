@@ -31,11 +31,11 @@ NANOS_PER_SECOND = 1_000_000_000
 SECONDS_PER_DAY = 86_400
 MILLIS_PER_DAY = 86_400_000
 EXACT = Context(prec=120)
-"""A context with enough digits for every value of the format; the default context rounds to 28 digits."""
+"""The default context rounds to 28 digits."""
 
 
 def root_of(data_type: DataType) -> str:
-    """The root of an atomic type, or "" for a type with parts."""
+    """ "" for a type with parts."""
     return data_type.root if isinstance(data_type, AtomicType) else ""
 
 
@@ -48,11 +48,7 @@ def time_to_millis(value: dt.time) -> int:
 
 
 def millis_to_time(millis: int) -> dt.time:
-    """The time of day of a number of milliseconds.
-
-    Raises:
-        ValueError: The number is negative, or a day or more.
-    """
+    """Raises ValueError for a number that is negative, or a day or more."""
     if not 0 <= millis < MILLIS_PER_DAY:
         raise ValueError(f"millisecond {millis} is not a time of day")
     seconds, milli = divmod(millis, 1000)
@@ -87,7 +83,7 @@ def order_key(value: Any) -> Any:
 
 
 def sql_key(value: Any) -> Any:
-    """A sort key that gives SQL's order: that of `order_key`, but -0.0 and 0.0 are one value.
+    """SQL's order: that of `order_key`, but -0.0 and 0.0 are one value.
 
     >>> sql_key(-0.0) == sql_key(0.0) < sql_key(float("nan"))
     True
@@ -99,15 +95,10 @@ def sql_key(value: Any) -> Any:
 
 
 _OWN_FORMS = frozenset((*TIMESTAMP_ROOTS, "DATE", "TIME"))
-"""Types whose values have another Python form here than in Arrow."""
 
 
 def plain_array(array: Any) -> Any:
-    """Convert dictionaries and views to ordinary arrays, which all of Arrow's kernels support.
-
-    Args:
-        array: `pa.Array` or `pa.ChunkedArray`.
-    """
+    """Dictionaries and views become ordinary arrays, which all of Arrow's kernels support."""
     import pyarrow as pa
 
     kinds = pa.types
@@ -121,14 +112,8 @@ def plain_array(array: Any) -> Any:
 
 
 def column_values(array: Any, data_type: DataType) -> list[Any]:
-    """The values of a column in their Python form.
-
-    Args:
-        array: `pa.Array` or `pa.ChunkedArray`.
-        data_type: the type of the column. Values of types with parts are Arrow's own Python objects.
-
-    Raises:
-        InvalidArgument: A TIME has fractions of a millisecond, or is not a time of day.
+    """The values of an array in their Python form; of types with parts, Arrow's own objects. Raises InvalidArgument
+    where a TIME has fractions of a millisecond, or is not a time of day.
 
     >>> import pyarrow as pa
     >>> from .types import timestamp
@@ -160,7 +145,7 @@ def _mapped(array: Any, convert: Any) -> list[Any]:
 
 
 def arrow_scalar_value(scalar: Any, data_type: DataType) -> Any:
-    """One Arrow scalar in its Python form (see `column_values`)."""
+    """See `column_values`."""
     import pyarrow as pa
 
     if not scalar.is_valid:
@@ -175,12 +160,7 @@ def arrow_scalar_value(scalar: Any, data_type: DataType) -> Any:
 
 
 def to_arrow_array(values: Sequence[Any], data_type: DataType, arrow_type: Any) -> Any:
-    """An Arrow array of values in their Python form.
-
-    Args:
-        values: the values in the form of this module; None is null.
-        data_type: their type.
-        arrow_type: the Arrow type of the array, usually `arrow.to_arrow(data_type)`.
+    """An Arrow array of values in the form of this module.
 
     Raises:
         Unsupported: Arrow cannot hold a TIMESTAMP in the unit of `arrow_type`.
@@ -211,15 +191,12 @@ def to_arrow_array(values: Sequence[Any], data_type: DataType, arrow_type: Any) 
 
 
 def to_arrow_scalar(value: Any, data_type: DataType, arrow_type: Any) -> Any:
-    """One value as an Arrow scalar, to fill a partition column with it (see `to_arrow_array`)."""
+    """To fill a partition column with it (see `to_arrow_array`)."""
     return to_arrow_array([value], data_type, arrow_type)[0]
 
 
 def decimal_unscaled(value: Decimal, scale: int) -> int:
-    """The unscaled integer of a decimal at a scale.
-
-    Raises:
-        ValueError: The value has more digits after the point than the scale, or is not a finite number.
+    """The unscaled integer at a scale. Raises ValueError where the value is not finite or has more digits after the point.
 
     >>> decimal_unscaled(Decimal("1.50"), 3)
     1500
@@ -234,7 +211,7 @@ def decimal_unscaled(value: Decimal, scale: int) -> int:
 
 
 def decimal_of(unscaled: int, scale: int) -> Decimal:
-    """The decimal with this unscaled integer and exactly this scale.
+    """With exactly this scale.
 
     >>> decimal_of(150, 2)
     Decimal('1.50')

@@ -22,7 +22,7 @@ _kinds = pa.types
 
 @lru_cache(maxsize=1024)
 def wide_type(t: Any) -> Any:
-    """The type for more than 2 GiB of texts, bytes or lists.
+    """For more than 2 GiB of texts, bytes or lists.
 
     >>> wide_type(pa.struct([pa.field("a", pa.string(), nullable=False)]))
     StructType(struct<a: large_string not null>)
@@ -44,7 +44,7 @@ def wide_type(t: Any) -> Any:
 
 
 def whole(chunks: Sequence[Any], data_type: Any) -> Any:
-    """Arrays of one type as one array, which has a wide type if they are large."""
+    """As one array, which has a wide type if they are large."""
     if sum(chunk.nbytes for chunk in chunks) > WIDE_ABOVE:
         data_type = wide_type(data_type)
         chunks = [chunk.cast(data_type) for chunk in chunks]
@@ -52,10 +52,7 @@ def whole(chunks: Sequence[Any], data_type: Any) -> Any:
 
 
 def one_batch(batches: Sequence[pa.RecordBatch], schema: pa.Schema | None = None) -> pa.RecordBatch:
-    """All rows of some batches of one schema in one batch.
-
-    Args:
-        schema: that of the batches, if there may be none.
+    """All rows of some batches; `schema` is needed if there may be none.
 
     >>> one_batch([pa.record_batch({"a": [1]}), pa.record_batch({"a": [2]})]).to_pylist()
     [{'a': 1}, {'a': 2}]
@@ -80,11 +77,7 @@ def joined(batches: Sequence[pa.RecordBatch]) -> list[pa.RecordBatch]:
 
 
 def taken(batch: pa.RecordBatch, places: Any, schema: pa.Schema | None = None) -> Iterator[pa.RecordBatch]:
-    """Rows of a batch in the order of their places, each at most once, in pieces.
-
-    Args:
-        schema: of the pieces; by default that of the batch.
-    """
+    """Rows in the order of their places, each at most once, in pieces; `schema` is that of the pieces."""
     small = batch.nbytes <= sizes.PIECE_BYTES
     for span in [slice(0, len(places))] if small and len(places) else sizes.spans(sizes.widths(batch)[places]):
         piece = batch.take(pa.array(places[span]))
@@ -92,6 +85,5 @@ def taken(batch: pa.RecordBatch, places: Any, schema: pa.Schema | None = None) -
 
 
 def narrowed(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """A small batch with the types of a schema."""
     columns = [column.cast(t) for column, t in zip(batch.columns, schema.types, strict=True)]
     return pa.RecordBatch.from_arrays(columns, schema=schema)

@@ -34,7 +34,7 @@ _WITH_BOUNDS = frozenset(
 
 
 class Bounds(NamedTuple):
-    """The smallest and largest value in the form of `values`; None if it is unknown."""
+    """In the form of `values`; None if unknown."""
 
     min: Any
     max: Any
@@ -49,11 +49,7 @@ def has_bounds(data_type: DataType) -> bool:
 
 
 def array_bounds(array: Any, data_type: DataType) -> Bounds | None:
-    """The bounds of an array's non-null values; None if it has none.
-
-    Args:
-        array: a `pa.Array` or `pa.ChunkedArray` of a type with bounds.
-    """
+    """None if the array, of a type with bounds, has only nulls."""
     array = plain_array(array)
     if pa.types.is_floating(array.type):
         chunks = array.chunks if isinstance(array, pa.ChunkedArray) else [array]
@@ -75,7 +71,7 @@ def _enclosing(found: list[Bounds]) -> Bounds | None:
 
 
 def _float_bounds(array: Any) -> Bounds | None:
-    """Bounds in which NaN is the largest value and -0.0 is below 0.0. Arrow ignores NaN and treats both zeros as equal."""
+    """NaN is the largest value and -0.0 is below 0.0. Arrow ignores NaN and treats both zeros as equal."""
     if array.null_count == len(array):
         return None
     pair = _min_max_with_nan(array)
@@ -111,14 +107,8 @@ def _min_max_with_nan(array: Any) -> tuple[float, float]:
 
 
 def footer_bounds(footer: Any, field: Field) -> Bounds | None:
-    """The bounds of a top-level text column in a Parquet footer.
-
-    Args:
-        footer: the `pq.FileMetaData` of a file written by pyarrow, which stores bounds untruncated or not at all.
-        field: the column.
-
-    Returns:
-        The bounds, which are unknown if a row group lacks them; None if the column has no value.
+    """The bounds of a top-level text column in the footer of a file by pyarrow, which stores them untruncated or not at
+    all: unknown if a row group lacks them, None if the column has no value.
     """
     columns = [footer.schema.column(i) for i in range(footer.num_columns)]
     # The path "a.b" can be field b of a ROW a, or a column of that name.
@@ -149,9 +139,8 @@ def _raw_bytes(value: Any) -> bytes:
 
 
 def truncated(bounds: Bounds, length: int) -> Bounds:
-    """Bounds with text cut to this many code points (format/statistics §2). Other bounds are not changed.
-
-    The maximum is raised so that it is above the text that was cut. If it cannot be raised, both bounds are unknown.
+    """Text cut to this many code points (format/statistics §2). The maximum is raised above the text that was cut. If
+    that is not possible, both bounds are unknown.
 
     >>> truncated(Bounds("Two roads diverged", "Whether I shall turn"), 16)
     Bounds(min='Two roads diverg', max='Whether I shall!')

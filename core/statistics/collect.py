@@ -1,11 +1,12 @@
 """Collect the statistics of a data file's columns while it is written, and decode them again.
 
-Owns: `StatsMode`, `StatsCollector`, `ColumnStats`, truncation. Must not know: how files are written, how bounds are used
-(see `pruning`). Source: format/statistics §1.
+Owns: `StatsMode`, `StatsCollector`, `ColumnStats`, truncation. Must not know: how files are written, how bounds are
+used (see `pruning`). Source: format/statistics §1.
 
 Invariants: A minimum is never above, and a maximum never below, any value of the column in the format's order
-(format/binary-row §2: NaN is the largest, -0.0 is below 0.0, text is compared by UTF-8 bytes). An unknown bound is null, which is
-always safe. Binary columns are written without bounds, as by Apache Paimon, whose filters would give wrong results with them.
+(format/binary-row §2: NaN is the largest, -0.0 is below 0.0, text is compared by UTF-8 bytes). An unknown bound is
+null, which is always safe. Binary columns are written without bounds, as by Apache Paimon, whose filters would give
+wrong results with them.
 """
 
 from __future__ import annotations
@@ -28,11 +29,7 @@ _MODE = re.compile(r"truncate\((\d+)\)")
 
 @dataclass(frozen=True, slots=True)
 class StatsMode:
-    """The statistics that are recorded for a column.
-
-    Attributes:
-        kind: "none", "counts", "truncate" or "full".
-        length: the number of characters that "truncate" keeps.
+    """The statistics that are recorded for a column: `kind` is "none", "counts", "truncate" (to `length` characters) or "full".
 
     >>> StatsMode.parse("truncate(16)")
     StatsMode(kind='truncate', length=16)
@@ -43,11 +40,7 @@ class StatsMode:
 
     @classmethod
     def parse(cls, text: str, where: str = "metadata.stats-mode") -> StatsMode:
-        """A mode from the text of an option.
-
-        Raises:
-            InvalidArgument: the text is not `none`, `counts`, `full` or `truncate(n)`; names the option.
-        """
+        """Raises InvalidArgument where the text of the option is not `none`, `counts`, `full` or `truncate(n)`."""
         folded = text.strip().lower()
         if folded in ("none", "counts", "full"):
             return cls(folded)
@@ -66,17 +59,13 @@ COUNTS = StatsMode("counts")
 FULL = StatsMode("full")
 DEFAULT = StatsMode("truncate", 16)
 KEY_MODE = StatsMode("truncate", 128)
-"""The mode of key columns, whatever the table's options are."""
+"""For key columns, whatever the table's options are."""
 
 
 @dataclass(frozen=True, slots=True)
 class ColumnStats:
-    """The statistics of a file's column. None means unknown or, for a bound, that there is no value.
-
-    Attributes:
-        min: not above any value, in the form of `values`.
-        max: not below any value.
-        null_count: the number of nulls.
+    """The statistics of a file's column. None means unknown or, for a bound, that there is no value. `min` is not
+    above, and `max` not below, any value.
     """
 
     min: Any = None
@@ -98,8 +87,8 @@ class StatsCollector:
         modes: the mode by column name; other columns have the default `truncate(16)`.
         dense: leave out columns with mode `none`, and name the others (`_VALUE_STATS_COLS`); option
             `metadata.stats-dense-store`.
-        parquet_footer: the file is Parquet, and `finish` will get its footer. The bounds of text columns are taken from it,
-            because the encoder has already computed them.
+        parquet_footer: the file is Parquet, and `finish` will get its footer. The bounds of text columns are taken from
+            it, because the encoder has already computed them.
 
     >>> import pyarrow as pa
     >>> collector = StatsCollector((Field(0, "a", AtomicType("INT")),), {})
@@ -123,24 +112,15 @@ class StatsCollector:
         self.row_count = 0
 
     def update(self, batch: Any) -> None:
-        """Add the rows of a batch to the statistics.
-
-        Args:
-            batch: a `pa.RecordBatch` or `pa.Table` with every column of the collector.
-        """
+        """The batch has every column of the collector."""
         self.row_count += batch.num_rows
         for column in self._columns:
             if column.mode.kind != "none":
                 column.update(batch.column(column.field.name))
 
     def finish(self, footer: Any = None) -> tuple[SimpleStats, tuple[str, ...] | None]:
-        """The statistics, and `_VALUE_STATS_COLS`.
-
-        Args:
-            footer: the `pq.FileMetaData` of the finished file, if `parquet_footer` was set.
-
-        Returns:
-            `SimpleStats`, and the names of its columns, or None if they are all columns of the file.
+        """The statistics, and `_VALUE_STATS_COLS`: None if they are all columns of the file. `footer` is needed if
+        `parquet_footer` was set.
         """
         if self._parquet_footer and footer is not None:
             for column in self._columns:
@@ -159,8 +139,6 @@ class StatsCollector:
 
 
 class _Column:
-    """One column of a file that is being written."""
-
     def __init__(self, field: Field, mode: StatsMode, parquet_footer: bool) -> None:
         self.field = field
         self.mode = mode
@@ -214,19 +192,8 @@ def _fits(bound: Any, kind: DataType) -> bool:
 
 
 def decode_stats(stats: SimpleStats, fields: Sequence[Field], where: str = "statistics") -> list[ColumnStats]:
-    """Decode the statistics of all columns.
-
-    Args:
-        stats: the manifest's statistics.
-        fields: the columns of the statistics: those of `_VALUE_STATS_COLS`, else of `_WRITE_COLS`, else of the file's
-            schema.
-        where: the file, for the error.
-
-    Returns:
-        One `ColumnStats` per field. If the rows have no fields, because the writer stored no statistics, all are `UNKNOWN`.
-
-    Raises:
-        TableCorrupt: the number of fields in the rows is wrong, or the rows are damaged.
+    """The statistics of `fields`: those of `_VALUE_STATS_COLS`, else of `_WRITE_COLS`, else of the file's schema. All
+    are `UNKNOWN` if the writer stored none. Raises TableCorrupt.
     """
     if row_arity(stats.min_values, where) == 0:
         return [UNKNOWN] * len(fields)
@@ -261,21 +228,14 @@ SYSTEM_FIELDS = {
     "_ROW_ID": Field(2_147_483_642, "_ROW_ID", AtomicType("BIGINT")),
     "_SEQUENCE_NUMBER": Field(2_147_483_646, "_SEQUENCE_NUMBER", AtomicType("BIGINT")),
 }
-"""Columns that `_WRITE_COLS` may name in addition to those of the schema."""
+"""What `_WRITE_COLS` may name besides the columns of the schema."""
 
 
 def file_stats_fields(
     fields: Sequence[Field], write_cols: Sequence[str] | None, stats_cols: Sequence[str] | None
 ) -> list[Field] | None:
-    """The columns of a file's value statistics (format/statistics §1).
-
-    Args:
-        fields: the columns of the schema with which the file was written.
-        write_cols: `_WRITE_COLS`.
-        stats_cols: `_VALUE_STATS_COLS`.
-
-    Returns:
-        The fields in order, or None if one of them is unknown, so that the statistics cannot be used.
+    """The columns of a file's value statistics in order (format/statistics §1), from those of its schema, `_WRITE_COLS`
+    and `_VALUE_STATS_COLS`; None if one is unknown, so that the statistics cannot be used.
     """
     by_name = {f.name: f for f in fields}
     names = stats_cols if stats_cols is not None else write_cols if write_cols is not None else tuple(by_name)

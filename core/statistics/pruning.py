@@ -1,10 +1,8 @@
 """Find the files, manifests and partitions that cannot hold a row that matches a predicate.
 
 Owns: testing bound predicates against statistics and partition values. Must not know: manifests' bytes, stores, rows.
-Source: format/statistics §1, §3.
-
-Invariant: A file with a matching row is never dropped, whatever is unknown about it and whichever writer made it, even a writer
-that computes bounds without NaN (see `trust_float_bounds`).
+Source: format/statistics §1, §3. Invariant: A file with a matching row is never dropped, whatever is unknown about it
+and whichever writer made it, even one that computes bounds without NaN (see `trust_float_bounds`).
 """
 
 from __future__ import annotations
@@ -29,7 +27,7 @@ from .collect import ColumnStats, decode_stats
 def split_predicate(
     predicate: Predicate, partition_columns: Sequence[str]
 ) -> tuple[Predicate | None, Predicate | None]:
-    """Split a predicate into (the part on partition columns, the rest), which together equal it. None is an empty part.
+    """The part on partition columns and the rest, which together equal a predicate. None is an empty part.
 
     >>> from ..expressions.columns import col
     >>> part, rest = split_predicate((col("month") == 1) & (col("x") > 2), ["month"])
@@ -50,11 +48,8 @@ def _all(parts: tuple[Predicate, ...]) -> Predicate | None:
 
 
 class PartitionTest:
-    """Tells exactly of which partitions a predicate keeps the rows. Each partition is tested once, many at a time.
-
-    Args:
-        predicate: bound, on partition columns only (see `split_predicate`); None for all.
-        codec: of the table's partitions.
+    """Tells exactly of which partitions a bound predicate on partition columns keeps the rows. Each is tested once,
+    many at a time.
     """
 
     def __init__(self, predicate: Predicate | None, codec: PartitionCodec) -> None:
@@ -74,13 +69,7 @@ class PartitionTest:
 
 
 def partition_stats(values: Sequence[Any], fields: Sequence[Field], row_count: int) -> dict[str, ColumnStats]:
-    """The partition's values as statistics of a file in it, for predicates that combine them with other columns.
-
-    Args:
-        values: the partition's values, in the form of `values`.
-        fields: the partition columns.
-        row_count: the number of rows of the file.
-    """
+    """A partition's values as statistics of a file in it, for predicates that combine them with other columns."""
     return {f.name: ColumnStats(v, v, row_count if v is None else 0) for f, v in zip(fields, values, strict=True)}
 
 
@@ -91,17 +80,12 @@ def may_match(
     *,
     trust_float_bounds: bool = False,
 ) -> bool:
-    """Can a file hold a row that matches the predicate?
+    """Can a file hold a row that matches a bound predicate? Statistics of a missing column are unknown.
 
     Args:
-        predicate: bound to the columns of `stats`.
-        stats: the statistics by column. Those of a missing column are unknown.
-        row_count: the number of rows of the file, including nulls; None if unknown.
-        trust_float_bounds: in the bounds of FLOAT and DOUBLE, NaN counts as the largest value. This holds for lakelatch's
-            files and for Apache Paimon's Parquet and Avro files, but not for its ORC files or for other writers.
-
-    Returns:
-        False only if no row can match.
+        row_count: the rows of the file, including nulls.
+        trust_float_bounds: in the bounds of FLOAT and DOUBLE, NaN counts as the largest value. This holds for lakelatch's files
+            and for Apache Paimon's Parquet and Avro files, but not for its ORC files or for other writers.
 
     >>> from ..expressions.columns import col
     >>> may_match(col("a") > 5, {"a": ColumnStats(1, 5, 0)}, 10), may_match(col("b") > 5, {}, 10)
@@ -117,17 +101,8 @@ def may_match_range(
     entry_count: int | None,
     where: str = "_PARTITION_STATS",
 ) -> bool:
-    """Can a manifest hold an entry of a partition that matches the predicate?
-
-    Args:
-        predicate: bound, on partition columns only.
-        stats: `_PARTITION_STATS` of the manifest.
-        fields: the partition columns.
-        entry_count: the number of added and deleted files of the manifest.
-        where: the file, for the error.
-
-    Raises:
-        TableCorrupt: the statistics do not have these columns.
+    """Can a manifest with these `_PARTITION_STATS` hold an entry of a partition that a bound predicate keeps? Raises
+    TableCorrupt.
     """
     columns = decode_stats(stats, fields, where)
     return may_match(predicate, {f.name: c for f, c in zip(fields, columns, strict=True)}, entry_count)
@@ -137,8 +112,6 @@ def may_match_range(
 
 
 class _File:
-    """The statistics of one file."""
-
     __slots__ = ("row_count", "stats", "trusts_floats")
 
     def __init__(self, stats: Mapping[str, ColumnStats], row_count: int | None, trusts_floats: bool) -> None:
@@ -148,8 +121,8 @@ class _File:
 
 
 def _may(predicate: Predicate, file: _File, negated: bool) -> bool:
-    """Can the predicate be true? A negation is pushed down to the comparisons, because from "a part may be false" nothing follows
-    for the negation of the whole."""
+    """A negation is pushed down to the comparisons, because from "a part may be false" nothing follows for the negation
+    of the whole."""
     match predicate:
         case Comparison():
             return _leaf_may(predicate, file, negated)
@@ -189,7 +162,7 @@ def _leaf_may(leaf: Comparison, file: _File, negated: bool) -> bool:
 
 
 def _usable_bounds(column: ColumnStats, trusts_floats: bool) -> tuple[Any, Any]:
-    """The bounds as order keys; None for a bound that cannot be used."""
+    """As order keys; None for a bound that cannot be used."""
     low, high = column.min, column.max
     if isinstance(low, float) or isinstance(high, float):
         low, high = _float_bounds(low, high, trusts_floats)
@@ -197,8 +170,8 @@ def _usable_bounds(column: ColumnStats, trusts_floats: bool) -> tuple[Any, Any]:
 
 
 def _float_bounds(low: Any, high: Any, trusts_floats: bool) -> tuple[Any, Any]:
-    """Float bounds that are safe for all writers, which differ on NaN: ORC's bounds leave it out, or both are NaN if it came
-    first. That they differ on the sign of a zero, too, does not matter (see `sql_key`)."""
+    """Writers differ on NaN: ORC's bounds leave it out, or both are NaN if it came first. That they differ on the sign
+    of a zero, too, does not matter (see `sql_key`)."""
     if not trusts_floats:
         low, high = None if low is not None and math.isnan(low) else low, None
     return low, high
@@ -251,7 +224,7 @@ def _text_may(op: str, literal: Any, column: ColumnStats, negated: bool) -> bool
 
 
 def like_prefix(pattern: str) -> str:
-    r"""The prefix of all texts that a LIKE pattern matches.
+    r"""What all texts begin with that a LIKE pattern matches.
 
     >>> like_prefix("ab\\%c%d")
     'ab%c'

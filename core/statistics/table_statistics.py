@@ -82,7 +82,7 @@ class TableStatistics(ShownAsText):
         }
 
     def to_json(self) -> bytes:
-        """The file's bytes, in the form that Apache Paimon gives them."""
+        """In the form that Apache Paimon gives the file."""
         out: dict[str, Any] = {"snapshotId": self.snapshot_id, "schemaId": self.schema_id}
         if self.row_count is not None:
             out["mergedRecordCount"] = self.row_count
@@ -102,10 +102,7 @@ def _known(column: ColumnStatistics) -> dict[str, Any]:
 
 
 def parse_statistics(data: bytes, where: str) -> TableStatistics:
-    """Statistics from their file.
-
-    Raises:
-        TableCorrupt: the bytes are no such JSON; names the file.
+    """Raises TableCorrupt, which names the file.
 
     >>> parse_statistics(b'{"snapshotId": 1, "schemaId": 0, "colStats": {"a": {"colId": 0, "min": "x"}}}', "").columns["a"].min
     'x'
