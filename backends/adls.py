@@ -1,10 +1,11 @@
-"""Azure Data Lake Storage and Azure Blob Storage over adlfs: `abfs://`, `abfss://` and `az://` URLs.
+"""Azure Data Lake Storage and Azure Blob Storage over adlfs: `abfs:
 
-Owns: URL forms, the requests of Azure's own client, the table of its answers. Must not know: tables.
-Invariants: one operation is one request to the Blob endpoint (adlfs sometimes lists first, or deletes in order to overwrite).
-A create is one `Put Blob` with `If-None-Match: *`. The client does not retry. A folder of an account with a hierarchical
-namespace is not an object.
-Source: format/stores §1, §4, §5.
+`, `abfss: ` and `az: ` URLs.
+
+Owns: URL forms, the requests of Azure's own client, the table of its answers. Must not know: tables. Source:
+format/stores §1, §4, §5. Invariants: one operation is one request to the Blob endpoint (adlfs sometimes lists first, or
+deletes in order to overwrite). A create is one `Put Blob` with `If-None-Match: *`. The client does not retry. A folder
+of an account with a hierarchical namespace is not an object.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from .upload import Multipart
 _SCHEMES = ("abfs", "abfss", "az")
 _PAGE = 1000
 _DELETES_AT_ONCE = 32
-"""Each delete is a request, since Azurite and some kinds of account do not have the batch interface."""
+"""Each delete is a request: Azurite and some kinds of account do not have the batch interface."""
 
 _READERS = 8
 """Concurrent requests for a range that is larger than the client fetches at once (32 MiB)."""
@@ -95,7 +96,6 @@ ADLS_ANSWERS = AnswerTable(
     ),
     carriers=MappingProxyType({"HttpResponseError": ("status_code", "error_code")}),
 )
-"""The answers of Azure, by its error codes."""
 
 
 class AdlsStore(FsspecStore):
@@ -216,8 +216,8 @@ class AdlsStore(FsspecStore):
         return [f"{container}/{one.name}" async for one in pages if one.name.endswith("/")], None
 
     def remove_folders(self, prefix: str) -> None:
-        """Folders are marked blobs with a hierarchical namespace, and without one what other clients left: empty blobs named
-        `folder/`. They are deleted from the deepest up.
+        """With a hierarchical namespace folders are marked blobs, and without one empty blobs named `folder/`, which
+        other clients left. They are deleted from the deepest up.
         """
         start = join(self._root, safe_prefix(prefix)).rstrip("/")
         marks = self._request("list", prefix, self._seconds(0), self._folder_marks, start)
@@ -254,7 +254,7 @@ class AdlsStore(FsspecStore):
 
     @property
     def _once(self) -> dict[str, Any]:
-        """The arguments of every call: no retries, and no timeout before the deadline from outside."""
+        """No retries, and no timeout before the deadline from outside."""
         return {
             "retry_total": 0,
             "connection_timeout": _CONNECT_SECONDS,
@@ -267,7 +267,7 @@ class AdlsStore(FsspecStore):
 
 
 class _Blocks:
-    """An upload in blocks. Every request of it can be repeated. Azure drops uncommitted blocks after a week."""
+    """An upload in blocks, whose requests can all be repeated. Azure drops uncommitted blocks after a week."""
 
     costs = (0, 1)
 
@@ -276,7 +276,7 @@ class _Blocks:
         self._path = path
 
     def start(self) -> None:
-        """Choose a prefix for block names that no other writer uses. Blocks need no upload that they belong to."""
+        """A prefix for block names that no other writer uses. Blocks need no upload that they belong to."""
         self._prefix = os.urandom(8).hex()
 
     def part(self, number: int, data: bytes) -> Any:
@@ -290,7 +290,7 @@ class _Blocks:
         self._send(0, "commit_block_list", [BlobBlock(name) for name in parts])
 
     def abandon(self) -> None:
-        """Does nothing: Azure drops uncommitted blocks by itself."""
+        """Azure drops uncommitted blocks by itself."""
 
     def _send(self, size: int, method: str, *args: Any, **named: Any) -> None:
         store = self._store
@@ -302,14 +302,14 @@ class _Blocks:
 
 
 async def _first(pages: AsyncIterator[Any]) -> AsyncIterator[Any]:
-    """The entries of the first page. An empty listing has a page too."""
+    """An empty listing has a page too."""
     async for page in pages:
         return page  # type: ignore[no-any-return]
     raise AssertionError("a listing without a page")
 
 
 def _is_folder(metadata: Mapping[str, str] | None) -> bool:
-    """Whether a blob is a folder: with a hierarchical namespace, folders are empty blobs with a mark."""
+    """With a hierarchical namespace, folders are empty blobs with a mark."""
     return bool(metadata) and str((metadata or {}).get("hdi_isfolder", "")).lower() == "true"
 
 

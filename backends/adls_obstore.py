@@ -1,9 +1,8 @@
 """The options of adlfs as the settings of obstore's Azure client.
 
-Owns: which options mean the same to both clients. Must not know: requests, tables.
-Invariants: an option whose meaning is not known to be the same is `NotExpressed`. Only keys and shared access tokens are
-expressed: identities are looked up by Azure's own client, whose chain obstore does not have. Secrets are never part of a text
-(H19). Source: decision 70.
+Owns: which options mean the same to both clients. Must not know: requests, tables. Source: decision 70. Invariants: an option
+whose meaning is not known to be the same is `NotExpressed`. Only keys and shared access tokens are expressed: identities are
+looked up by Azure's own client, whose chain obstore does not have. Secrets are never part of a text (H19).
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ _OF_FILES = frozenset(
         "assume_container_exists", "allow_unsafe", "operation_timeout", "request_timeout", "transport",
     }
 )  # fmt: skip
-"""Options that concern adlfs's files and caches, or lakelatch alone: no request depends on them."""
+"""Options of adlfs's files and caches, or of lakelatch alone: no request depends on them."""
 
 _READ = frozenset({"account_name", "account_key", "account_host", "connection_string", "sas_token"})
 _IN_A_STRING = frozenset(
@@ -31,28 +30,21 @@ _IN_A_STRING = frozenset(
     }
 )  # fmt: skip
 _STRING = "AZURE_STORAGE_CONNECTION_STRING"
-"""The variable that obstore's client does not look at, so that it is read here, after the option, as adlfs reads it."""
+"""obstore's client does not look at it, so it is read here, after the option, as adlfs reads it."""
 
 _BY_FSSPEC = ("_stat", "_delete")
-"""A HEAD shows no metadata and no code of a 404, so that a folder and a missing container would look like something else; and
-several deletions are one request of an interface that not every account has."""
+"""A HEAD shows no metadata and no code of a 404, so that a folder and a missing container would look like something
+else; and several deletions are one request of an interface that not every account has."""
 
 
 def are_common(names: Iterable[str]) -> bool:
-    """Whether adlfs is known to have all of these options, so that it need not be loaded in order to look."""
+    """adlfs is known to have all of these options, so that it need not be loaded in order to look."""
     return set(names) <= _READ | _OF_FILES
 
 
 def azure_requests(given: Mapping[str, Any], host: str, deadline_seconds: float) -> Callable[[], ObstoreRequests]:
-    """How obstore does the requests of a container with these options.
-
-    Args:
-        given: the options of adlfs.
-        host: the host of the account in the URL, or "".
-        deadline_seconds: the limit of a request without a body.
-
-    Raises:
-        NotExpressed: names the option or variable that obstore does not have.
+    """How obstore does the requests of a container with these options of adlfs. `host` is that of the account in the
+    URL. Raises NotExpressed, which names the option or variable that obstore does not have.
     """
     from fsspec.config import conf
 
@@ -68,7 +60,7 @@ def azure_requests(given: Mapping[str, Any], host: str, deadline_seconds: float)
 
 
 def azure_config(options: Mapping[str, Any], host: str) -> dict[str, Any]:
-    """The arguments of obstore's client, without the container."""
+    """Without the container."""
     for name, value in options.items():
         if (
             name not in _READ | _OF_FILES
@@ -107,7 +99,6 @@ def azure_config(options: Mapping[str, Any], host: str) -> dict[str, Any]:
 
 
 def _parts(text: str) -> dict[str, str]:
-    """The settings in a connection string."""
     found = dict(part.strip().partition("=")[::2] for part in text.split(";") if part.strip())
     unknown = sorted(set(found) - _IN_A_STRING)
     if unknown:
@@ -116,5 +107,5 @@ def _parts(text: str) -> dict[str, str]:
 
 
 def _is_of_azure(tag: str, data: bytes) -> bool:
-    """Whether an ETag has the form of Azure's, which says nothing about the bytes."""
+    """The form of an ETag says nothing about the bytes."""
     return tag.startswith("0x")

@@ -1,10 +1,9 @@
 """Classifies the errors of store clients: a table maps each error to one of a few answers.
 
 Owns: `Answer`, how an error of any client is examined, and what an answer means for a create. Must not know: any client
-library, retries, tables. Errors are recognised by their attributes and the names of their classes.
-Invariants: a create raises only after a refusal that proves that nothing was applied. A refusal that an earlier send of our
+library, retries, tables. Errors are recognised by their attributes and the names of their classes. Source: format/stores §1,
+§4. Invariants: a create raises only after a refusal that proves that nothing was applied. A refusal that an earlier send of our
 own may have caused is `AlreadyThere` (H3). An error that proves nothing is `Unknown` (H2). No error means "created".
-Source: format/stores §1, §4.
 """
 
 from __future__ import annotations
@@ -63,11 +62,10 @@ APPLIED_NOTHING = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """The facts that an error and its causes carry.
+    """What an error and its causes tell.
 
     Attributes:
-        status: the HTTP status, if there was an answer.
-        code: the store's own error code, if it gave one.
+        status, code: of HTTP and of the store itself, if there was an answer.
         types: the class names of the error and of its causes, outermost first.
         retry_after_s: how long the store asks to wait before the request is sent again.
         said: what the store says for people, on one line.
@@ -84,15 +82,13 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class AnswerTable:
-    """Maps the errors of one kind of store to answers. The code is looked up first, then the status, then the class names.
+    """Maps the errors of one kind of store to answers. The code is looked up first, then the status, then the class
+    names (of the error or of a cause).
 
     Attributes:
-        codes: error code -> answer.
-        statuses: HTTP status -> answer.
-        types: class name of the error or of a cause -> answer.
         carriers: class name -> the attributes that hold the HTTP status and the error code of a store's answer, for
-            clients other than botocore. The classes are listed because an HTTP library's own parse errors carry a `status`
-            too and would be mistaken for a refusal.
+            clients other than botocore. The classes are listed because an HTTP library's own parse errors carry a
+            `status` too and would be mistaken for a refusal.
     """
 
     codes: Mapping[str, Answer] = field(default_factory=dict)
@@ -101,7 +97,7 @@ class AnswerTable:
     carriers: Mapping[str, tuple[str, str]] = field(default_factory=dict)
 
     def classify(self, error: BaseException) -> Answer:
-        """The answer that an error stands for. An unknown error is `NO_ANSWER`, because it proves nothing."""
+        """An unknown error is `NO_ANSWER`, because it proves nothing."""
         facts = facts_of(error, self.carriers)
         if facts.code is not None and facts.code in self.codes:
             return self.codes[facts.code]
@@ -128,7 +124,7 @@ COMMON_STATUSES: Mapping[int, Answer] = {
     429: Answer.BUSY,
     501: Answer.NO_CONDITION,
 }
-"""The meaning of HTTP statuses, unless a store defines its own."""
+"""Unless a store defines its own."""
 
 COMMON_TYPES: Mapping[str, Answer] = {
     "FileExistsError": Answer.EXISTS,
@@ -145,11 +141,8 @@ COMMON_TYPES: Mapping[str, Answer] = {
 
 
 def facts_of(error: BaseException, carriers: Mapping[str, tuple[str, str]]) -> Facts:
-    """Extract the innermost answer of the store from an error and its causes, and the names of their classes.
-
-    Args:
-        error: the error that the client raised.
-        carriers: see `AnswerTable`. botocore's `response` is recognised without an entry.
+    """The innermost answer of the store in an error and its causes (for `carriers` see `AnswerTable`). botocore's
+    `response` is recognised without an entry.
     """
     status: int | None = None
     code: str | None = None
@@ -173,15 +166,9 @@ def facts_of(error: BaseException, carriers: Mapping[str, tuple[str, str]]) -> F
 
 
 def create_outcome(answer: Answer, reason: str, earlier_send: bool) -> AlreadyThere | Unknown | None:
-    """The outcome of a create, judged by its last answer.
+    """The outcome of a create by the answer to its last send; None if certainly nothing was applied: the caller then raises.
 
-    Args:
-        answer: the answer to the last send.
-        reason: the error as one line, for people.
-        earlier_send: an earlier send of the same bytes may have been applied.
-
-    Returns:
-        The outcome, or None if certainly nothing was applied; the caller then raises.
+    `earlier_send` says that an earlier send of the same bytes may have been applied.
 
     >>> create_outcome(Answer.DENIED, "403", earlier_send=False) is None
     True
@@ -212,7 +199,7 @@ def told(error: BaseException, facts: Facts) -> str:
 
 
 def sentence(error: BaseException) -> str:
-    """What an error says, on one line. Of a store's XML document only the code and the message are told."""
+    """On one line. Of a store's XML document only the code and the message are told."""
     text = " ".join(str(error).split()) or type(error).__name__
     if "<Error>" not in text:
         return text
@@ -221,7 +208,7 @@ def sentence(error: BaseException) -> str:
 
 
 def chain(error: BaseException) -> Iterator[BaseException]:
-    """An error and its causes, outermost first."""
+    """Outermost first."""
     link: BaseException | None = error
     for _ in range(_LONGEST_CHAIN):
         if link is None:
@@ -231,7 +218,7 @@ def chain(error: BaseException) -> Iterator[BaseException]:
 
 
 def _headers(error: BaseException) -> dict[str, str]:
-    """The headers of an answer, where the client shows them, by their names in lower case."""
+    """By their names in lower case, where the client shows them."""
     response = getattr(error, "response", None)
     if isinstance(response, Mapping):
         headers = response.get("ResponseMetadata", {}).get("HTTPHeaders")

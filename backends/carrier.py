@@ -1,8 +1,8 @@
 """Which client carries the requests of a store: obstore, or the one of fsspec.
 
-Owns: `ChoosesTransport`, the part of `FsspecStore` that decides. Must not know: any particular store, tables.
-Invariants: a choice holds for one process, and is made when the first request is sent. `transport="obstore"` is refused where
-obstore is missing or cannot express an option, and `transport="fsspec"` never loads it. Source: decision 70.
+Owns: `ChoosesTransport`, the part of `FsspecStore` that decides. Must not know: any particular store, tables. Source: decision
+70. Invariants: a choice holds for one process, and is made when the first request is sent. `transport="obstore"` is refused
+where obstore is missing or cannot express an option, and `transport="fsspec"` never loads it.
 """
 
 from __future__ import annotations
@@ -23,21 +23,15 @@ ELSEWHERE = frozenset({"PermanentRedirect", "AuthorizationHeaderMalformed", "Ill
 
 
 class ChoosesTransport:
-    """The choice of the transport, for a store of objects."""
-
     _wanted: str
     _given: StorageOptions
     _carrier: tuple[object, ObstoreRequests | None, Transport, Lease | None] | None
     _connection: tuple[object, Any, Lease] | None
     carriers: Mapping[str, tuple[str, str]] = {}
-    """Errors of the client that hold an answer of the store (see `AnswerTable`)."""
+    """See `AnswerTable`."""
 
     def _obstore(self) -> Callable[[], ObstoreRequests]:
-        """How obstore does the requests of this store.
-
-        Raises:
-            NotExpressed: it cannot, with these options.
-        """
+        """How obstore does the requests of this store. Raises NotExpressed where it cannot, with these options."""
         raise NotExpressed("lakelatch uses no other client for this kind of store")
 
     @property
@@ -46,7 +40,7 @@ class ChoosesTransport:
         return self._carried()[1]
 
     def _carried(self) -> tuple[ObstoreRequests | None, Transport, Lease | None]:
-        """obstore's requests for this process, and what they were made with; or None if fsspec carries them."""
+        """obstore's requests for this process, and what they were made with; None if fsspec carries them."""
         held, process = self._carrier, this_process()
         if held is None or held[0] != process:
             held = self._carrier = (process, *self._chosen())
@@ -69,7 +63,6 @@ class ChoosesTransport:
         return shared(f"{lease.number} {identity}", make), told, lease
 
     def _leased(self) -> Lease:
-        """What a client of this store is made with now."""
         return lease_of(self._kept_for, self._given)
 
     @property
@@ -96,7 +89,7 @@ class ChoosesTransport:
             require_obstore()
 
     def _through(self, fast: ObstoreRequests, seconds: float, name: str, *args: Any) -> Any:
-        """One request through obstore. Raises `NotExpressed` if fsspec is to do it."""
+        """Raises `NotExpressed` if fsspec is to do the request."""
         try:
             return fast.run(seconds, name, *args)
         except Refused as refused:

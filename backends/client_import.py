@@ -17,15 +17,12 @@ _THREAD = Threads(1, "lakelatch-import", is_awaited=False)
 
 
 def import_client(name: str) -> Any:
-    """The module of this name, imported if it was not yet.
+    """The module of this name, imported if it was not yet. Raises ImportError.
 
-    Modules may drop an interrupt that arrives while they are imported. `xml.etree`, which most clients need, takes it for a
-    missing accelerator, and a program that somebody wants to stop would go on. Python raises interrupts in the main thread
-    only, so that thread lets another one import. If it is interrupted, it waits for the import: were the interpreter to end
-    meanwhile, it would forget that it was interrupted.
-
-    Raises:
-        ImportError: the module is not installed, or misses something.
+    Modules may drop an interrupt that arrives while they are imported. `xml.etree`, which most clients need, takes it
+    for a missing accelerator, and a program that somebody wants to stop would go on. Python raises interrupts in the
+    main thread only, so that thread lets another one import. If it is interrupted, it waits for the import: were the
+    interpreter to end meanwhile, it would forget that it was interrupted.
 
     >>> import_client("json.decoder").__name__
     'json.decoder'

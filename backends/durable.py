@@ -1,8 +1,8 @@
 """Durable files and folders on a local disk.
 
-Owns: temporary files, folders made on demand, and the fsync calls that make them survive a power cut. Must not know: keys.
-Invariants: `sync_folder` returns only when the entries of the folder, and its own entries in its parents, would survive.
-A visible folder is not assumed to be durable, because another process may just have made it.
+Owns: temporary files, folders made on demand, and the fsync calls that make them survive a power cut. Must not know:
+keys. Invariants: `sync_folder` returns only when the entries of the folder, and its own entries in its parents, would
+survive. A visible folder is not assumed to be durable, because another process may just have made it.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ import uuid
 from collections.abc import Iterator
 
 _NAME_BYTES = 200
-"""How many bytes of a name its temporary file repeats. File systems allow 255 bytes."""
+"""The bytes of a name that its temporary file repeats. File systems allow 255 bytes."""
 
 _WRITE_MODE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0)
 _FOLDER_MODE = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_CLOEXEC", 0)
 
 
 def is_temporary(name: str) -> bool:
-    """Whether a file name is that of a temporary file of lakelatch. Listings never show those.
+    """Listings never show temporary files of lakelatch.
 
     >>> is_temporary(temporary_name("snapshot-1")), is_temporary("snapshot-1")
     (True, False)
@@ -29,17 +29,15 @@ def is_temporary(name: str) -> bool:
 
 
 def temporary_name(name: str) -> str:
-    """A unique name, `.<name>.<uuid>.tmp`, within the length that file systems allow."""
+    """Unique, `.<name>.<uuid>.tmp`, within the length that file systems allow."""
     kept = name.encode("utf-8")[:_NAME_BYTES].decode("utf-8", "ignore")
     return f".{kept}.{uuid.uuid4()}.tmp"
 
 
 class Disk:
-    """Durable writes under one root folder. Thread-safe.
+    """Durable writes under one root folder, which is made on demand, with its parents. Thread-safe.
 
-    Args:
-        root: the absolute path; it is made on demand, with its parents.
-        fsync: False gives up durability (but not atomicity), for tests and benchmarks.
+    Without `fsync` it is not durable (but atomic), for tests and benchmarks.
     """
 
     def __init__(self, root: str, fsync: bool = True) -> None:
@@ -48,7 +46,7 @@ class Disk:
         self._known: dict[str, tuple[int, int]] = {}  # folder -> (device, inode), if its entry is synced
 
     def create_temporary(self, path: str) -> tuple[str, int]:
-        """Create a file beside `path`, open for writing, and missing folders. Returns its path and descriptor."""
+        """A file beside `path`, open for writing: its path and descriptor. Missing folders are made."""
         folder, name = os.path.split(path)
         temporary = os.path.join(folder, temporary_name(name))
         try:
@@ -58,7 +56,7 @@ class Disk:
             return temporary, os.open(temporary, _WRITE_MODE, 0o666)
 
     def write_temporary(self, path: str, data: bytes) -> str:
-        """Write a new durable file beside `path` and return its path. After an error no file is left."""
+        """A new durable file beside `path`. After an error no file is left."""
         temporary, descriptor = self.create_temporary(path)
         try:
             try:
@@ -74,12 +72,10 @@ class Disk:
         return temporary
 
     def sync(self, descriptor: int) -> None:
-        """Make the file's bytes survive a power cut."""
         if self.fsync:
             os.fsync(descriptor)
 
     def sync_folder(self, folder: str) -> None:
-        """Make the folder and its entries survive a power cut."""
         if not self.fsync:
             return
         with _opened(folder) as descriptor:
@@ -91,9 +87,8 @@ class Disk:
     def make_folders(self, folder: str, tries: int = 8) -> None:
         """Make a folder and its missing parents, and sync the entry of each new one in its parent.
 
-        Args:
-            tries: how often it is tried. Another process may remove an empty parent meanwhile, and some file systems (`/proc`)
-                say that a parent is missing which is there.
+        It is tried so often because another process may remove an empty parent meanwhile, and some file systems
+        (`/proc`) say that a parent is missing which is there.
         """
         try:
             os.mkdir(folder)
@@ -136,6 +131,6 @@ def _opened(folder: str) -> Iterator[int]:
 
 
 def remove(path: str) -> None:
-    """Delete a file, ignoring every error: temporary files that stay are swept later."""
+    """Errors are ignored: temporary files that stay are swept later."""
     with contextlib.suppress(OSError):
         os.unlink(path)

@@ -1,8 +1,8 @@
 """Files outside a table's folder, in locations that an option of the table names (`data-file.external-paths`).
 
 Owns: finding the store and the key for such a file's URL, and deleting files wherever they are. Must not know: tables.
-Source: format/snapshot §1. Invariant: nothing outside of a table's folder is touched but in a place that the caller allowed for
-it (`trust`), whatever the table's options name (H16).
+Source: format/snapshot §1. Invariant: nothing outside of a table's folder is touched but in a place that the caller
+allowed for it (`trust`), whatever the table's options name (H16).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .trust import check_allowed, spelled
 
 
 def location_of(store: Store) -> str:
-    """The URL of a store, absolute and with a scheme, in one spelling.
+    """Absolute and with a scheme, in one spelling.
 
     >>> from .local import LocalStore
     >>> location_of(LocalStore("/data/lake/"))
@@ -29,7 +29,7 @@ def location_of(store: Store) -> str:
 
 
 def place_of(store: Store) -> str:
-    """The URL of a store, in one spelling: links to a folder of this machine are followed, and `s3a` is `s3`.
+    """In one spelling: links to a folder of this machine are followed, and `s3a` is `s3`.
 
     >>> from .memory import MemoryStore
     >>> place_of(MemoryStore("memory://doctest/t"))
@@ -41,15 +41,15 @@ def place_of(store: Store) -> str:
 
 
 def fixed_url(store: Store) -> str:
-    """The URL of a store, which means the same folder in every working directory: a relative path was resolved when the store
-    was opened, and the process may have changed its folder since.
+    """It means the same folder in every working directory: a relative path was resolved when the store was opened, and
+    the process may have changed its folder since.
     """
     root: str = getattr(store, "root", store.url)
     return root
 
 
 def absolute(url: str) -> str:
-    """A URL, absolute and with a scheme, in one spelling. A path is one of this machine."""
+    """Absolute and with a scheme, in one spelling. A path is one of this machine."""
     if scheme_of(url) not in ("", "file"):
         return plain_url(url)
     from .local import local_path
@@ -58,14 +58,8 @@ def absolute(url: str) -> str:
 
 
 def located(store: Store, key: str) -> tuple[Store, str]:
-    """The store of a file, and the file's key in that store.
-
-    Args:
-        store: the table's store.
-        key: relative to the table's root, or a whole URL.
-
-    Raises:
-        InvalidArgument: the file lies where the caller did not allow it.
+    """The store of a file, and the file's key there, from a key relative to the table's root or a whole URL. Raises
+    InvalidArgument where the caller did not allow the place.
 
     >>> from .memory import MemoryStore
     >>> located(MemoryStore("memory://doctest/t"), "memory://doctest/t/bucket-0/data-1.orc")[1]
@@ -78,11 +72,7 @@ def located(store: Store, key: str) -> tuple[Store, str]:
 
 
 def store_elsewhere(store: Store, url: str) -> Store:
-    """The store of a location outside the table's folder.
-
-    Raises:
-        InvalidArgument: the caller did not allow it.
-    """
+    """Raises InvalidArgument where the caller did not allow the location."""
     _root(store, url)
     return open_beside(store, url)
 
@@ -96,8 +86,8 @@ def _inside(url: str, root: str) -> str:
 
 
 def _root(store: Store, url: str) -> str:
-    """The place that was allowed, the folder of a file that was allowed by itself: the links in it are as little followed as
-    those in the table's folder.
+    """The place that was allowed, or the folder of a file that was allowed by itself: links in it are as little
+    followed as those in the table's folder.
     """
     root = check_allowed(fixed_url(store), url, "the metadata")
     return root if root != spelled(url) else root[: root.rindex("/") + 1]
@@ -107,8 +97,8 @@ def delete_located(store: Store, keys: Iterable[str], *, named: bool = True) -> 
     """Delete files of the table's store, and files elsewhere by their URLs. Missing files are no error.
 
     Args:
-        named: whether anything may name the files. If not, it does no harm that some are there again after a power cut, and
-            stores that would have to wait for the disk do not.
+        named: whether anything may name the files. If not, it does no harm that some are there again after a power cut,
+            and stores that would have to wait for the disk do not.
 
     Returns:
         The files that the store refused to delete, in a block of `past_refusals`.

@@ -1,8 +1,8 @@
 """A store wrapper that fails on purpose, driven by a seed, to test the callers that commit through it.
 
 Owns: the faults, when they strike, the log of them. Must not know: any particular store, the purpose of requests.
-Invariants: whether a request is hit depends only on the seed, the operation, the key and the number of earlier requests for
-it, so that a seed can be replayed under any order of threads. An answer of success is always true. A late write is unchanged.
+Invariants: whether a request is hit depends only on the seed, the operation, the key and the number of earlier requests for it,
+so that a seed can be replayed under any order of threads. An answer of success is always true. A late write is unchanged.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Faults:
 
 @dataclass(frozen=True, slots=True)
 class Struck:
-    """One fault that struck: the request, the fault, and the number of earlier requests for the key."""
+    """The request, the fault that struck it, and the number of earlier requests for the key."""
 
     operation: str
     key: str
@@ -64,8 +64,6 @@ class FaultyStore:
     """Wraps a store and injects faults by a seed.
 
     Args:
-        store: the store that does the work.
-        seed: the seed of the random choices.
         plan: operation -> its faults; `"*"` stands for every operation that is not listed.
         sleep: called with the seconds of a delay.
         on_strike: called with each fault as it strikes.
@@ -110,12 +108,11 @@ class FaultyStore:
 
     @property
     def log(self) -> tuple[Struck, ...]:
-        """The faults so far, in order."""
         with self._lock:
             return tuple(self._log)
 
     def settle(self) -> None:
-        """Carry out every late request that has not landed yet."""
+        """Late requests that have not landed yet are carried out."""
         self._land(None)
 
     @property
@@ -195,7 +192,7 @@ class FaultyStore:
         return request()
 
     def _fault(self, operation: str, key: str, may_be_late: bool) -> str:
-        """Choose the fault of this request, or "" for none, and count and log it."""
+        """Choose, count and log the fault of this request, or "" for none."""
         with self._lock:
             self._requests += 1
             number = self._asked[operation, key]
@@ -227,7 +224,7 @@ class FaultyStore:
 
 
 def _without_newest(listed: Iterator[ObjectInfo]) -> Iterator[ObjectInfo]:
-    """A listing that is out of date: of the names that end in a number, the highest is missing, unless it is the only one."""
+    """Out of date: of the names that end in a number, the highest is missing, unless it is the only one."""
     found = list(listed)
     numbers = [(int(number), at) for at, info in enumerate(found) if (number := info.key.rpartition("-")[2]).isdigit()]
     missing = max(numbers)[1] if len(numbers) > 1 else None
@@ -235,11 +232,11 @@ def _without_newest(listed: Iterator[ObjectInfo]) -> Iterator[ObjectInfo]:
 
 
 class _Unanswered(StoreUnavailable):
-    """An injected error that leaves open whether the request was carried out."""
+    """It is left open whether the request was carried out."""
 
 
 class _FaultyOutput(OutputFile):
-    """An output that is published with the faults of `put`."""
+    """Published with the faults of `put`."""
 
     def __init__(self, store: FaultyStore, inner: Any) -> None:
         super().__init__(inner.key)

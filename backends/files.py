@@ -1,8 +1,8 @@
 """File objects over a store: outputs that become an object when closed, and inputs that read ranges.
 
 Owns: `OutputFile` (all or nothing), `RangeInput` (few requests). Must not know: any particular store, file formats.
-Invariants: the object of an output appears complete at `close()`, or never. An exception inside `with`, `abort()` and an
-output that is dropped without `close()` leave nothing visible. An input never requests bytes that it already holds.
+Invariants: the object of an output appears complete at `close()`, or never. An exception inside `with`, `abort()` and
+an output that is dropped without `close()` leave nothing visible. An input never requests bytes that it already holds.
 """
 
 from __future__ import annotations
@@ -18,19 +18,14 @@ WHOLE_BYTES = 1 << 20
 """Objects up to this size are read with one request, however small the single reads are."""
 
 TAIL_BYTES = 256 << 10
-"""The size of the first request near the end of an object: it covers a Parquet footer and its length."""
+"""The first request near the end of an object covers a Parquet footer and its length."""
 
 BLOCK_BYTES = 64 << 10
 """The smallest request, so that many small reads do not become as many requests."""
 
 
 class OutputFile(ABC):
-    """A binary file that becomes an object at `close()`. Not thread-safe.
-
-    Attributes:
-        key: the key of the object.
-        requests: how many requests to the store it has taken so far.
-    """
+    """A binary file that becomes an object at `close()`. Not thread-safe. `requests` counts those that it has taken so far."""
 
     def __init__(self, key: str) -> None:
         self.key = key
@@ -40,7 +35,7 @@ class OutputFile(ABC):
 
     @abstractmethod
     def _append(self, data: memoryview) -> None:
-        """Take the bytes. The buffer may change after the call returns."""
+        """The buffer may change after the call returns."""
 
     @abstractmethod
     def _publish(self) -> None:
@@ -51,7 +46,7 @@ class OutputFile(ABC):
         """Remove everything written so far. Called at most once, also after a failed `_append` or `_publish`."""
 
     def write(self, data: Any) -> int:
-        """Append bytes (any object with a buffer) and return their number."""
+        """Takes any object with a buffer, and returns the number of bytes."""
         if self._state != "open":
             raise ValueError(f"write to {self._state} output {self.key}")
         view = memoryview(data).cast("B")
@@ -61,10 +56,8 @@ class OutputFile(ABC):
         return view.nbytes
 
     def close(self) -> None:
-        """Publish the object. Does nothing when called again or after `abort()`.
-
-        Raises:
-            StoreUnavailable: the object was not published.
+        """Publish the object. Does nothing when called again or after `abort()`. Raises StoreUnavailable where it was
+        not published.
         """
         if self._state != "open":
             return
@@ -76,7 +69,7 @@ class OutputFile(ABC):
             raise
 
     def abort(self) -> None:
-        """Discard the bytes, so that no object appears. Does nothing after `close()`."""
+        """No object appears. Does nothing after `close()`."""
         if self._state != "open":
             return
         self._state = "aborted"
@@ -86,7 +79,7 @@ class OutputFile(ABC):
         return self._written
 
     def flush(self) -> None:  # noqa: B027  nothing to do in any of them
-        """Does nothing: bytes become visible at `close()` only."""
+        """Bytes become visible at `close()` only."""
 
     @property
     def closed(self) -> bool:
@@ -128,12 +121,8 @@ class _Ranges(Protocol):
 
 
 class RangeInput(io.RawIOBase):
-    """A seekable file over `get_range` of a store, for pyarrow. It holds one block; small objects are read whole.
-
-    Args:
-        store: the store to read from with `get_range`, and with `head` if the size is not known.
-        key: the key of the object.
-        size: the size of the object in bytes, if known. It saves the `head`.
+    """A seekable file over `get_range` of a store, for pyarrow. It holds one block; small objects are read whole. A
+    known size saves a `head`.
     """
 
     def __init__(self, store: _Ranges, key: str, size: int | None = None) -> None:
@@ -146,7 +135,6 @@ class RangeInput(io.RawIOBase):
         self._block = b""
 
     def size(self) -> int:
-        """The size of the object in bytes."""
         return self._size
 
     def readable(self) -> bool:
@@ -200,10 +188,6 @@ class RangeInput(io.RawIOBase):
 
 
 def checked_range(key: str, start: int, end: int) -> None:
-    """Refuse an invalid range.
-
-    Raises:
-        InvalidArgument: `start` is negative or greater than `end`.
-    """
+    """Raises InvalidArgument where `start` is negative or greater than `end`."""
     if not 0 <= start <= end:
         raise InvalidArgument(f"range [{start}, {end}) of {key} is not valid")

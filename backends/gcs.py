@@ -1,11 +1,12 @@
-"""Google Cloud Storage over gcsfs: `gs://bucket/path` and `gcs://bucket/path`.
+"""Google Cloud Storage over gcsfs: `gs:
+
+bucket/path` and `gcs: bucket/path`.
 
 Owns: the requests of GCS's JSON interface, the table of its answers, the client's settings. Must not know: tables.
-Invariants: one operation is one request, sent on gcsfs's own session with gcsfs's own credentials. The calls of gcsfs are not
-used, because they repeat requests and hide the reason of a refusal (403 becomes a bare `OSError`). A create is one upload with
-`ifGenerationMatch=0` for every size. A large file is one upload too, from a temporary file: every repeat starts from the
-beginning, so there is no half-sent session to resume.
-Source: format/stores §1, §4, §5.
+Source: format/stores §1, §4, §5. Invariants: one operation is one request, sent on gcsfs's own session with gcsfs's own
+credentials. The calls of gcsfs are not used, because they repeat requests and hide the reason of a refusal (403 becomes
+a bare `OSError`). A create is one upload with `ifGenerationMatch=0` for every size. A large file is one upload too,
+from a temporary file: every repeat starts from the beginning, so there is no half-sent session to resume.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from .upload import Multipart, SpooledUpload
 
 _PAGE = 1000
 _BATCH = 100
-"""The number of deletes in one request of the batch interface."""
+"""The deletes in one request of the batch interface."""
 
 _CONNECT_SECONDS = 10
 _PIECE_BYTES = 1 << 20
@@ -52,7 +53,7 @@ GCS_ANSWERS = AnswerTable(
     types=MappingProxyType({"_NoCredentials": Answer.NOT_SENT}),
     carriers=MappingProxyType({"_Refused": ("status", "reason")}),
 )
-"""The answers of GCS, by the reasons of its JSON interface."""
+"""By the reasons of its JSON interface."""
 
 
 class GcsStore(FsspecStore):
@@ -161,8 +162,6 @@ class GcsStore(FsspecStore):
 
 
 class _Refused(Exception):
-    """An answer of GCS that is not a success."""
-
     def __init__(self, status: int, reason: str, message: str) -> None:
         super().__init__(f"{status} {reason}: {message}" if message else f"{status} {reason}")
         self.status = status
@@ -172,7 +171,7 @@ class _Refused(Exception):
 
 
 class _NoCredentials(Exception):
-    """No valid token exists for the request."""
+    """There is no valid token for the request."""
 
 
 async def _ask(
@@ -184,7 +183,7 @@ async def _ask(
     data: Any = None,
     **parameters: Any,
 ) -> tuple[Mapping[str, str], bytes]:
-    """Send one request on gcsfs's session, with its credentials and its endpoint."""
+    """On gcsfs's session, with its credentials and its endpoint."""
     import aiohttp
     from yarl import URL
 
@@ -206,7 +205,7 @@ async def _ask(
 
 
 async def _upload(fs: Any, path: str, size: int, read: Callable[[int, int], Any], **condition: str) -> None:
-    """Upload the whole object in one request. `read` returns a number of bytes from an offset."""
+    """The whole object in one request. `read` returns a number of bytes from an offset."""
 
     async def body() -> AsyncIterator[Any]:  # in pieces, as one large body would block the event loop
         for offset in range(0, size, _PIECE_BYTES):
@@ -225,7 +224,7 @@ def _bytes_of(data: bytes) -> tuple[int, Callable[[int, int], Any]]:
 
 
 async def _delete_batch(fs: Any, paths: list[str]) -> None:
-    """Send up to 100 deletes in one request. Missing objects are ignored."""
+    """Up to 100 deletes in one request. Missing objects are ignored."""
     boundary = "lakelatch-batch"
     parts = [
         f"--{boundary}\r\nContent-Type: application/http\r\nContent-ID: <{number}>\r\n\r\n"
@@ -245,7 +244,6 @@ async def _delete_batch(fs: Any, paths: list[str]) -> None:
 
 
 def _batch_answers(content_type: str, body: bytes) -> Iterator[tuple[int, bytes]]:
-    """The status and the body of each answer in the answer to a batch."""
     whole = message_from_bytes(b"Content-Type: " + content_type.encode() + b"\r\n\r\n" + body)
     for part in whole.get_payload() if whole.is_multipart() else ():
         inner = part.get_payload(decode=True)  # type: ignore[union-attr]
@@ -256,7 +254,7 @@ def _batch_answers(content_type: str, body: bytes) -> Iterator[tuple[int, bytes]
 
 
 def _refusal(status: int, body: bytes, *, is_about_bucket: bool) -> _Refused:
-    """The refusal that an answer stands for. A 404 to an upload or a listing is about the bucket."""
+    """A 404 to an upload or a listing is about the bucket."""
     text = body.decode(errors="replace").strip()
     reason = ""
     with contextlib.suppress(ValueError, LookupError, TypeError, AttributeError):
@@ -279,7 +277,7 @@ def _payer(fs: Any) -> str:
 
 
 def _milliseconds(text: str) -> int:
-    """A time of GCS, such as `2026-11-21T19:02:03.456Z`, in milliseconds since 1970."""
+    """From a time such as `2026-11-21T19:02:03.456Z`, since 1970."""
     seconds, _, fraction = text.removesuffix("Z").partition(".")
     whole = datetime.fromisoformat(seconds).replace(tzinfo=timezone.utc)
     return int(whole.timestamp()) * 1000 + int(f"{fraction}000"[:3])

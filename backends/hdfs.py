@@ -1,11 +1,12 @@
-"""HDFS over hdfs-native (no JVM): `hdfs://name-node:port/path`, `hdfs://name-service/path`.
+"""HDFS over hdfs-native (no JVM): `hdfs:
+
+name-node:port/path`, `hdfs: name-service/path`.
 
 Owns: the atomic create by a rename that refuses an existing target, the table of the name node's exceptions. Must not know:
-tables.
-Invariants: a name appears with all its bytes or not at all. The bytes go to a temporary file beside it, which is closed before
-it is renamed, because an HDFS file is visible, and short, while it is written. A create never renames over an existing file. A
-failure before the rename was sent is an error; a failure after it is unknown.
-Source: format/stores §1 (hdfs-native, 100 of 100 rounds; fsspec's own `webhdfs` create is exists-then-write).
+tables. Source: format/stores §1 (hdfs-native, 100 of 100 rounds; fsspec's own `webhdfs` create is exists-then-write).
+Invariants: a name appears with all its bytes or not at all. The bytes go to a temporary file beside it, which is closed
+before it is renamed, because an HDFS file is visible, and short, while it is written. A create never renames over an
+existing file. A failure before the rename was sent is an error; a failure after it is unknown.
 """
 
 from __future__ import annotations
@@ -50,13 +51,13 @@ JAVA_EXCEPTIONS = MappingProxyType(
         "ServerTooBusyException": Answer.BUSY,
     }
 )
-"""The answers of the name node, by the class of its exception, which the client reports in its text."""
+"""By the class of the name node's exception, which the client reports in its text."""
 
 _TYPES = AnswerTable()
 
 
 class _Connection(NamedTuple):
-    """A client, and the event loop for its calls."""
+    """With the event loop for its calls."""
 
     client: Any
     loop: Any
@@ -163,7 +164,7 @@ class HdfsStore(FsspecStore):
         return [(one.path, int(one.length), int(one.modification_time), "") for one in found if not one.isdir], None
 
     def list_all(self, prefix: str) -> Iterator[ObjectInfo]:
-        """As `list`, with the temporary files that `list` hides."""
+        """With the temporary files that `list` hides."""
         return self._listed(prefix, join(self._root, safe_prefix(prefix)), len(join(self._root, "")), self._whole_page)
 
     async def _folder_page(self, fs: Any, prefix: str, after: str | None) -> tuple[list[str], str | None]:
@@ -171,7 +172,7 @@ class HdfsStore(FsspecStore):
         return [one.path for one in found if one.isdir], None
 
     def remove_folders(self, prefix: str) -> None:
-        """Remove empty folders, and temporary files of dead writers, from the deepest up (see `folders.RemovesFolders`)."""
+        """Empty folders, and temporary files of dead writers, from the deepest up (see `folders.RemovesFolders`)."""
         top = join(self._root, safe_prefix(prefix)).rstrip("/")
         try:
             found = self._request("list", prefix, self._seconds(0), self._below, top)
@@ -187,7 +188,7 @@ class HdfsStore(FsspecStore):
         return [one.path for one in found if one.isdir or is_temporary(one.path.rpartition("/")[2])]
 
     def move_to(self, url: str) -> bool:
-        """Rename the root folder in one step (see `folders.MovesFolders`)."""
+        """See `folders.MovesFolders`."""
         target = self.sibling(url)
         if not isinstance(target, HdfsStore) or target._host != self._host:
             raise InvalidArgument(f"{url} is on another name node than {self._url}")
@@ -245,7 +246,7 @@ async def _exists(fs: Any, path: str) -> bool:
 
 
 async def _written(fs: Any, path: str, size: int, read: Callable[[int, int], bytes]) -> str:
-    """Write a closed temporary file beside `path`, with missing folders."""
+    """A closed temporary file beside `path`, with missing folders."""
     folder, _, name = path.rpartition("/")
     temporary = f"{folder}/{temporary_name(name)}"
     try:
@@ -287,10 +288,10 @@ def _write(client: Any, path: str, size: int, read: Callable[[int, int], bytes])
 
 
 async def _in_thread(call: Callable[..., T], *args: Any) -> T:
-    """Make a call of the client in a thread of its own, and await the result. Once cancelled, the result is ignored.
+    """Call in a thread of its own, and await the result. Once cancelled, the result is ignored.
 
-    The client's own coroutines are not used: after a cut connection they panic as soon as they have to wait before a retry.
-    The thread is a daemon and does not belong to a pool: one that hangs must block neither the next call nor the process's end.
+    The client's own coroutines are not used: after a cut connection they panic as soon as they have to wait before a
+    retry. The thread is a daemon and of no pool: one that hangs must block neither the next call nor the process's end.
     """
     loop = asyncio.get_running_loop()
     answer: asyncio.Future[T] = loop.create_future()

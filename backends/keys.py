@@ -1,8 +1,8 @@
 """Validates keys for every store, so that no key leaves the store's root (H16).
 
-Owns: what a key may look like. Must not know: stores, tables, file systems.
-Invariant: a valid key has non-empty parts between single slashes, none of them `.` or `..`. It has no NUL and can be
-written as UTF-8. A path of a root and a valid key is therefore always below the root.
+Owns: what a key may look like. Must not know: stores, tables, file systems. Invariant: a valid key has non-empty parts
+between single slashes, none of them `.` or `..`. It has no NUL and can be written as UTF-8. So a path of a root and a
+valid key is always below the root.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ _CLIMBING = ("", ".", "..")
 
 
 def key_defect(key: str) -> str | None:
-    """Why a key is refused, or None if it is valid.
+    """None if the key is valid.
 
     >>> key_defect("snapshot/snapshot-1"), key_defect("a/../b")
     (None, "has a part '..'")
@@ -37,14 +37,7 @@ def key_defect(key: str) -> str | None:
 
 
 def safe_key(key: str) -> str:
-    """Return the key if it is valid.
-
-    Args:
-        key: relative to the store's root, parts separated by `/`.
-
-    Raises:
-        InvalidArgument: the key has `..`, `.` or empty parts, is absolute, has a NUL, or is not a string (H16).
-    """
+    """The key, which is relative to the store's root, if it is valid. Raises InvalidArgument (H16)."""
     defect = key_defect(key)
     if defect is not None:
         raise InvalidArgument(
@@ -55,10 +48,7 @@ def safe_key(key: str) -> str:
 
 
 def safe_prefix(prefix: str) -> str:
-    """Return the prefix of a listing if it is valid: empty, or a folder name that ends in one slash.
-
-    Raises:
-        InvalidArgument: the prefix does not end in a slash, or its folder is not a valid key.
+    """The prefix of a listing if it is valid: empty, or a folder name that ends in one slash. Raises InvalidArgument.
 
     >>> safe_prefix("snapshot/"), safe_prefix("")
     ('snapshot/', '')
@@ -74,7 +64,7 @@ def safe_prefix(prefix: str) -> str:
 
 
 def join(root: str, key: str) -> str:
-    """Join a root, which may be empty, and a key that has passed `safe_key` or `safe_prefix`.
+    """The root may be empty; the key has passed `safe_key` or `safe_prefix`.
 
     >>> join("bucket/table", "snapshot/LATEST"), join("", "LATEST")
     ('bucket/table/snapshot/LATEST', 'LATEST')

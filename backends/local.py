@@ -1,10 +1,9 @@
 """A store in a folder of a POSIX file system: local disks and NFS.
 
-Owns: the atomic create by hard link, the meaning of each errno for it, URL forms. Must not know: tables.
-Invariants: a name appears with all its bytes or not at all. A synced temporary file gets its name by `os.link` (create) or
+Owns: the atomic create by hard link, the meaning of each errno for it, URL forms. Must not know: tables. Source: format/stores
+§3. Invariants: a name appears with all its bytes or not at all. A synced temporary file gets its name by `os.link` (create) or
 `os.replace` (put). A create never uses `os.rename`, which overwrites, nor `O_EXCL`, with which readers would see half a file.
 An acknowledged write survives a crash. Links below the root are read, but nothing is written or deleted through them.
-Source: format/stores §3.
 """
 
 from __future__ import annotations
@@ -85,7 +84,6 @@ class LocalStore(LocalFolders):
 
     @property
     def root(self) -> str:
-        """The folder on disk."""
         return self._disk.root
 
     @property
@@ -155,7 +153,7 @@ class LocalStore(LocalFolders):
                         yield _info(folder + entry.name, found_stat)
 
     def list_all(self, prefix: str) -> Iterator[ObjectInfo]:
-        """As `list`, with the temporary files that `list` hides, in the order of the disk. Memory does not grow with a folder."""
+        """With the temporary files that `list` hides, in the order of the disk. Memory does not grow with a folder."""
         safe_prefix(prefix)
         folders = [prefix]
         while folders:
@@ -182,11 +180,11 @@ class LocalStore(LocalFolders):
                 self._disk.sync_folder(folder)
 
     def forget_many(self, keys: Iterable[str]) -> None:
-        """As `delete_many`, for files that nothing names: after a power cut some may be there again."""
+        """For files that nothing names: after a power cut some may be there again."""
         self._unlinked(keys)
 
     def _unlinked(self, keys: Iterable[str]) -> set[str]:
-        """Delete files. Returns the folders that they were in."""
+        """Returns the folders that the deleted files were in."""
         folders, kept = set(), dict[str, str]()
         for key in keys:
             try:
@@ -210,11 +208,7 @@ class LocalStore(LocalFolders):
     def second_name(self, key: str, to: str) -> bool:
         """Give the bytes of a file a second name, with the time of now. Nothing happens if that name exists.
 
-        Returns:
-            False if the file system has no hard links.
-
-        Raises:
-            ObjectNotFound: there is no such file.
+        False if the file system has no hard links. Raises ObjectNotFound.
         """
         source, path = self._own_path(key), self._own_path(to)
         try:
@@ -320,8 +314,6 @@ class LocalStore(LocalFolders):
 
 
 class _LocalOutput(OutputFile):
-    """A temporary file that gets its final name at `close()`."""
-
     def __init__(self, store: LocalStore, key: str, path: str, temporary: str, descriptor: int) -> None:
         super().__init__(key)
         self._store = store
@@ -352,10 +344,7 @@ class _LocalOutput(OutputFile):
 
 
 def local_path(url: str) -> str:
-    """The absolute path of a local URL.
-
-    Raises:
-        InvalidArgument: the URL has another scheme, another host, no path, or a NUL.
+    """The absolute path of a local URL. Raises InvalidArgument where it has another scheme, another host, no path, or a NUL.
 
     >>> local_path("file:///data/lake"), local_path("file:/data/lake/"), local_path("/data/lake")
     ('/data/lake', '/data/lake', '/data/lake')

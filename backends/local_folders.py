@@ -25,8 +25,6 @@ _TAKEN = (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR)
 
 
 class LocalFolders(ABC):
-    """The methods of `folders` for a store in a folder of a disk."""
-
     _disk: Disk
     _url: str
 
@@ -35,7 +33,7 @@ class LocalFolders(ABC):
         """Raise the store's error for an error of the disk."""
 
     def folders(self, prefix: str) -> list[str]:
-        """The names of the folders directly below a prefix (see `folders.ListsFolders`)."""
+        """See `folders.ListsFolders`."""
         try:
             with os.scandir(os.path.join(self._disk.root, safe_prefix(prefix))) as entries:
                 return [e.name for e in entries if key_defect(e.name) is None and e.is_dir(follow_symlinks=False)]
@@ -45,7 +43,7 @@ class LocalFolders(ABC):
             self._refuse("list", prefix, error)
 
     def remove_folders(self, prefix: str) -> None:
-        """Remove empty folders, and temporary files in them (see `folders.RemovesFolders`)."""
+        """And temporary files in them (see `folders.RemovesFolders`)."""
         try:
             top = os.path.dirname(self._own_path(f"{safe_prefix(prefix)}x"))
         except Unsupported:  # what lies behind a link is not the table's to remove
@@ -57,7 +55,7 @@ class LocalFolders(ABC):
                 os.rmdir(folder)
 
     def move_to(self, url: str) -> bool:
-        """Rename the root folder in one step (see `folders.MovesFolders`). An empty folder at the new place is replaced."""
+        """In one step (see `folders.MovesFolders`). An empty folder at the new place is replaced."""
         from .local import local_path
 
         target = local_path(url)
@@ -81,7 +79,7 @@ class LocalFolders(ABC):
         return True
 
     def copy_from(self, source: Store, source_key: str, key: str) -> bool:
-        """Copy a local file by the kernel (see `folders.CopiesObjects`)."""
+        """By the kernel (see `folders.CopiesObjects`)."""
         if not isinstance(source, LocalFolders):
             return False
         with source._reading(source_key) as descriptor:
@@ -96,11 +94,7 @@ class LocalFolders(ABC):
         """A context in which an object is open for reading, as a file descriptor."""
 
     def _own_path(self, key: str) -> str:
-        """The path of a key that is written or deleted: no folder on the way from the root is a link (H16).
-
-        Raises:
-            Unsupported: one is.
-        """
+        """Of a key that is written or deleted. Raises Unsupported where a folder on the way from the root is a link (H16)."""
         place, *folders = self._disk.root, *safe_key(key).split("/")[:-1]
         for folder in folders:
             place = os.path.join(place, folder)

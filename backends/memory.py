@@ -1,8 +1,10 @@
-"""A store in this process's memory: `memory://name/path`.
+"""A store in this process's memory: `memory:
 
-Owns: the named spaces of objects and their locks. Must not know: tables.
-Invariants: two stores of one name see the same objects, also after pickling within the process. Every operation is atomic
-under the lock of its space. Nothing outlives the process, so the store is for tests, trials and simulation.
+name/path`.
+
+Owns: the named spaces of objects and their locks. Must not know: tables. Invariants: two stores of one name see the
+same objects, also after pickling within the process. Every operation is atomic under the lock of its space. Nothing
+outlives the process, so the store is for tests, trials and simulation.
 """
 
 from __future__ import annotations
@@ -27,8 +29,6 @@ class _Held(NamedTuple):
 
 
 class _Space:
-    """The objects of one name by their paths."""
-
     def __init__(self) -> None:
         self.lock = forked_lock()
         self.objects: dict[str, _Held] = {}
@@ -84,7 +84,7 @@ class MemoryStore:
         return Capabilities("lock", None, "objects live in this process's memory and end with it")
 
     def clear(self) -> None:
-        """Delete every object under this store's root."""
+        """Everything under this store's root."""
         with self._space.lock:
             for path in [path for path in self._space.objects if path.startswith(join(self._root, ""))]:
                 del self._space.objects[path]
@@ -136,7 +136,7 @@ class MemoryStore:
         return _MemoryOutput(self, safe_key(key))
 
     def move_to(self, url: str) -> bool:
-        """Rename everything under the root in one step (see `folders.MovesFolders`)."""
+        """In one step (see `folders.MovesFolders`)."""
         target = MemoryStore(url)
         if target._space is not self._space:
             raise InvalidArgument(f"{url} is in another memory than {self._url}")

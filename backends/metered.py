@@ -1,9 +1,8 @@
 """A store wrapper that counts requests by operation, bytes, and the longest chain of sequential round trips.
 
 Owns: the counts, and the report of each request to a listener. Must not know: any particular store, the purpose of requests.
-It changes no answer.
-Invariants: every request is counted when it ends, whether it succeeded or failed. Readings are consistent under many threads.
-Files opened for reading go through `get_range`, as in an object store.
+Invariants: it changes no answer. Every request is counted when it ends, whether it succeeded or failed. Readings are
+consistent under many threads. Files opened for reading go through `get_range`, as in an object store.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from .threads import forked_lock
 T = TypeVar("T")
 
 _PAGE = 1000
-"""The keys that one request lists. Also those that one request deletes, unless the store says otherwise."""
+"""The keys that one request lists, or deletes unless the store says otherwise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,9 +31,8 @@ class Usage:
     """The requests through a `MeteredStore` since it was made or reset.
 
     Attributes:
-        by_operation: requests per operation (`get`, `get_range`, `head`, `put`, `put_if_absent`, `list`, `delete_many`).
-        bytes_in: bytes read from the store.
-        bytes_out: bytes sent to the store.
+        by_operation: `get`, `get_range`, `head`, `put`, `put_if_absent`, `list`, `delete_many`.
+        bytes_in, bytes_out: read from and sent to the store.
         sequential_depth: the length of the longest chain of requests in which each began after the previous one had ended.
     """
 
@@ -45,7 +43,6 @@ class Usage:
 
     @property
     def requests(self) -> int:
-        """The number of all requests."""
         return sum(self.by_operation.values())
 
 
@@ -55,11 +52,10 @@ class StoreRequest:
 
     Attributes:
         operation: as in `Usage.by_operation`.
-        key: the key of the object, the prefix of the listing, or the first of the deleted keys.
-        outcome: `ok`; for `put_if_absent` `created`, `already there` or `unknown`; `not found`; otherwise the error's code, or
-            the name of its class if it is not one of lakelatch's errors.
-        seconds: the duration.
-        requests: the number of requests it stands for: objects may be sent in parts, and keys deleted in pages.
+        key: of the object, or the prefix of the listing, or the first of the deleted keys.
+        outcome: `ok`; for `put_if_absent` `created`, `already there` or `unknown`; `not found`; otherwise the error's
+            code, or the name of its class if it is not one of lakelatch's errors.
+        requests: how many it stands for: objects may be sent in parts, and keys deleted in pages.
         sent, received: in bytes.
     """
 
@@ -73,11 +69,8 @@ class StoreRequest:
 
 
 class MeteredStore:
-    """Wraps a store and counts its requests.
-
-    Args:
-        store: receives the requests.
-        heard: called with every request as it ends, on the thread that made it. It must not raise.
+    """Wraps a store and counts its requests. `heard` is called with every request as it ends, on the thread that made
+    it. It must not raise.
 
     >>> from .memory import MemoryStore
     >>> store = MeteredStore(MemoryStore("memory://doctest-metered"))
@@ -101,12 +94,10 @@ class MeteredStore:
         return f"MeteredStore({self.inner!r})"
 
     def reset(self) -> None:
-        """Set the counts to zero."""
         with self._lock:
             self._clear()
 
     def snapshot(self) -> Usage:
-        """The counts so far."""
         with self._lock:
             counts = MappingProxyType(dict(self._counts))
             return Usage(counts, self._bytes_in, self._bytes_out, self._depth)
@@ -138,7 +129,7 @@ class MeteredStore:
         return self._listed(prefix, self.inner.list(prefix))
 
     def glance(self, prefix: str) -> Iterator[ObjectInfo]:
-        """As `list`, of objects that may be missed without harm, if the store has a cheaper way for that."""
+        """Of objects that may be missed without harm, if the store has a cheaper way for that."""
         return self._listed(prefix, getattr(self.inner, "glance", self.inner.list)(prefix))
 
     def delete_many(self, keys: Iterable[str]) -> None:
@@ -229,7 +220,7 @@ def _failure_of(error: Exception) -> str:
 
 
 class _MeteredOutput(OutputFile):
-    """Passes every byte on. At close, the object is counted with its requests."""
+    """At close, the object is counted with its requests."""
 
     def __init__(self, meter: MeteredStore, inner: Any) -> None:
         super().__init__(inner.key)

@@ -1,10 +1,10 @@
 """The base of every object store over fsspec: one request per operation, each with a deadline, retries and outcomes.
 
-Owns: `FsspecStore`. A subclass provides the file system, the create request, the table of answers and uploads in parts, and
-may replace any request by a cheaper one. Must not know: any particular store, tables.
-Invariants: the client does not retry and caches no listing. Every request has a deadline set from outside, because a client's
-own read timeout did not end a request whose answer was lost (format/stores §4). `Created` means that the store said so.
-Synchronous file systems are wrapped in `fsspec.implementations.asyn_wrapper.AsyncFileSystemWrapper`.
+Owns: `FsspecStore`. A subclass provides the file system, the create request, the table of answers and uploads in parts,
+and may replace any request by a cheaper one. Must not know: any particular store, tables.
+Invariants: the client does not retry and caches no listing. Every request has a deadline set from outside, because a
+client's own read timeout did not end a request whose answer was lost (format/stores §4). `Created` means that the store
+said so. Synchronous file systems are wrapped in `fsspec.implementations.asyn_wrapper.AsyncFileSystemWrapper`.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ from .upload import BufferedOutput, Multipart
 T = TypeVar("T")
 
 OWN_OPTIONS = frozenset({"allow_unsafe", "operation_timeout", "request_timeout", "transport"})
-"""Storage options that lakelatch uses itself. The others are passed to the client."""
+"""Options that lakelatch uses itself. The others are passed to the client."""
 
 FIXED_OPTIONS = frozenset({"skip_instance_cache", "use_listings_cache"})
 """Options of every client that are accepted and ignored, because a commit needs fixed values."""
@@ -61,7 +61,7 @@ SLOWEST_BYTES_PER_SECOND = 256 << 10
 """The rate at which a deadline grows with the bytes that are sent or requested."""
 
 CONNECT_SECONDS = 60.0
-"""The limit for making a client, which may fetch credentials and loads large models of its own on a busy machine."""
+"""For making a client, which may fetch credentials and loads large models of its own on a busy machine."""
 
 CREATE_LIMIT_BYTES = 64 << 20
 """The largest object of a conditional create, which is one request. Snapshots, schemas and tags are small."""
@@ -72,7 +72,7 @@ _ASKING = Threads(_DELETES_AT_ONCE, "lakelatch-delete", is_awaited=False)
 _RENEWALS = 3
 """How many times one request is sent with new credentials."""
 _KEPT = frozenset({Answer.DENIED, Answer.EXISTS, Answer.CONFLICT, Answer.ARCHIVED})
-"""What a store answers to the deletion of an object under a hold, a lease or a retention policy, or without the permission."""
+"""Answers to the deletion of an object under a hold, a lease or a retention policy, or without the permission."""
 _READS = ("read", "look at", "list")
 
 
@@ -84,13 +84,13 @@ class FsspecStore(ChoosesTransport, ObjectFolders, ABC):
         storage_options: fsspec's options for this store, and `request_timeout` and `operation_timeout` (seconds), `allow_unsafe`
             and `transport`: `auto` (obstore carries the requests if it is installed and can express the options, else fsspec),
             `obstore` or `fsspec`.
-        patience: deadlines and repeats. `request_timeout` overrides its deadline.
+        patience: `request_timeout` overrides its deadline.
 
     A store can be pickled to another process or machine. The child of a fork makes its own connections.
     """
 
     delete_page = _DELETE_PAGE
-    """How many keys one request deletes."""
+    """The keys that one request deletes."""
 
     def __init__(
         self, url: str, storage_options: Mapping[str, Any] | None = None, patience: Patience | None = None
@@ -119,7 +119,7 @@ class FsspecStore(ChoosesTransport, ObjectFolders, ABC):
         return f"{type(self).__name__}({self._url!r}, {self._options!r})"
 
     def sibling(self, url: str) -> FsspecStore:
-        """The store at another URL of the same scheme, with the same options."""
+        """At another URL of the same scheme, with the same options."""
         return type(self)(url, self._given, self._patience)
 
     # What a particular store provides.
@@ -134,7 +134,7 @@ class FsspecStore(ChoosesTransport, ObjectFolders, ABC):
 
     @abstractmethod
     async def _connect(self) -> Any:
-        """Make a new file system for this process: no listing cache, no retries, not shared."""
+        """A new file system for this process: no listing cache, no retries, not shared."""
 
     @abstractmethod
     async def _create(self, fs: Any, path: str, data: bytes) -> None:
@@ -142,7 +142,7 @@ class FsspecStore(ChoosesTransport, ObjectFolders, ABC):
 
     @abstractmethod
     def _classify(self, error: BaseException) -> Answer:
-        """The answer that an error stands for: a pure function over a table."""
+        """A pure function over a table."""
 
     @abstractmethod
     def _multipart(self, path: str) -> Multipart:
@@ -171,7 +171,7 @@ class FsspecStore(ChoosesTransport, ObjectFolders, ABC):
         await fs._pipe_file(path, data)
 
     async def _delete(self, fs: Any, paths: list[str]) -> None:
-        """Delete up to 1000 objects, `delete_page` in one request. Missing objects are ignored."""
+        """Up to 1000 objects, `delete_page` in one request. Missing objects are ignored."""
         for path in paths:
             try:
                 await fs._rm_file(path)
@@ -183,7 +183,7 @@ class FsspecStore(ChoosesTransport, ObjectFolders, ABC):
         return await self._page(fs, prefix, after)
 
     async def _page(self, fs: Any, prefix: str, after: str | None) -> tuple[list[Listed], str | None]:
-        """One page of a listing, and the token to request the next page with."""
+        """With the token to request the next page with."""
         found = await fs._find(prefix, detail=True)
         return [(path, int(info["size"]), modified_ms(info), "") for path, info in found.items()], None
 
@@ -246,7 +246,7 @@ class FsspecStore(ChoosesTransport, ObjectFolders, ABC):
         return self._listed(prefix, join(self._root, safe_prefix(prefix)), len(join(self._root, "")))
 
     def glance(self, prefix: str) -> Iterator[ObjectInfo]:
-        """As `list`, for objects that may be missed without harm: an empty answer is believed, and costs no second request."""
+        """For objects that may be missed without harm: an empty answer is believed, and costs no second request."""
         return self._listed(prefix, join(self._root, safe_prefix(prefix)), len(join(self._root, "")), self._glance)
 
     def delete_many(self, keys: Iterable[str]) -> None:
@@ -259,8 +259,8 @@ class FsspecStore(ChoosesTransport, ObjectFolders, ABC):
             raise DeletionRefused({path[cut:]: why for path, why in kept.items()}, self._url)
 
     def _refused(self, page: Sequence[str]) -> dict[str, str]:
-        """Delete a page. Returns what the store refused to delete, with its reason: then each is asked for by itself, as clients
-        tell of one refusal, and some stop at it.
+        """Delete a page; what the store refused to delete, with its reason. Then each is asked for by itself, as
+        clients tell of one refusal, and some stop at it.
         """
         label = f"{len(page)} objects" if len(page) > 1 else page[0][len(join(self._root, "")) :]
         try:
@@ -275,7 +275,6 @@ class FsspecStore(ChoosesTransport, ObjectFolders, ABC):
         return {}
 
     def _each(self, ask: Callable[[str], T], paths: Sequence[str]) -> Iterable[T]:
-        """Requests side by side."""
         return _ASKING.map(ask, paths)
 
     def open_input(self, key: str, size: int | None = None) -> Any:
@@ -308,7 +307,7 @@ class FsspecStore(ChoosesTransport, ObjectFolders, ABC):
                 return
 
     def _seconds(self, size: int) -> float:
-        """The deadline of a request that moves `size` bytes."""
+        """For a request that moves `size` bytes."""
         return self._patience.deadline_seconds + size / SLOWEST_BYTES_PER_SECOND
 
     def _is(self, error: BaseException, answers: frozenset[Answer]) -> bool:
@@ -318,9 +317,7 @@ class FsspecStore(ChoosesTransport, ObjectFolders, ABC):
         return self._connected()[0]
 
     def _connected(self) -> tuple[Any, Lease]:
-        """This process's file system, and what it was made with. Event loops and sockets do not survive a fork, so a child makes
-        its own.
-        """
+        """With what it was made with. Event loops and sockets do not survive a fork, so a child makes its own connections."""
         held = self._connection
         if held is None or held[0] != this_process():
             lease = self._leased()
@@ -334,7 +331,7 @@ class FsspecStore(ChoosesTransport, ObjectFolders, ABC):
         return held[1:]
 
     def warm_up(self) -> None:
-        """Import what requests need before they are sent by threads. If a thread imports while Ctrl-C ends the process, Python
+        """Import what requests need before threads send them. If a thread imports while Ctrl-C ends the process, Python
         forgets that it was an interrupt, and the process ends as if it had failed.
         """
         with contextlib.suppress(LakelatchError):  # the first request says so
@@ -342,11 +339,11 @@ class FsspecStore(ChoosesTransport, ObjectFolders, ABC):
                 self._import_client()
 
     def _import_client(self) -> None:
-        """Import the client of fsspec."""
+        """The client of fsspec."""
 
     def _bounded(self, seconds: float, call: Callable[..., Awaitable[T]], *args: Any) -> T:
-        """Run one request to its end or to its deadline, from any thread. One that was refused because its credentials have ended
-        did nothing, and is sent again with new ones. On a busy machine these may end, too, before the request goes out.
+        """One request to its end or its deadline, from any thread. One that was refused because its credentials have
+        ended did nothing, and is sent again with new ones; on a busy machine these may end, too, before it goes out.
         """
         renewals = 0
         while True:
@@ -365,16 +362,14 @@ class FsspecStore(ChoosesTransport, ObjectFolders, ABC):
         return throttle_of(f"{type(self).__qualname__} {self._root.partition('/')[0]}")
 
     def _asks_for_fewer(self, error: Exception) -> bool:
-        """Whether an error says that the store wants fewer requests at once."""
+        """Does the store want fewer requests at once?"""
         return self._is(error, BUSY)
 
     def _sent(
         self, using: Callable[[Lease], object], seconds: float, call: Callable[..., Awaitable[T]], *args: Any
     ) -> T:
-        """Run one request.
-
-        Args:
-            using: told what each client was made with that sends it. obstore's and fsspec's may be of different age.
+        """`using` is told what each client was made with that sends the request: obstore's and fsspec's may be of
+        different age.
         """
         fast, _, lease = self._carried()
         if fast is not None and lease is not None and call.__name__ in fast.named:
@@ -396,10 +391,7 @@ class FsspecStore(ChoosesTransport, ObjectFolders, ABC):
         *args: Any,
         refusals: frozenset[Answer] = frozenset(),
     ) -> T:
-        """Send an idempotent request, and repeat it while that may help.
-
-        Args:
-            refusals: the answers that are told as `_Kept`.
+        """Send an idempotent request, and repeat it while that may help. Answers in `refusals` are raised as `_Kept`.
 
         Raises:
             ObjectNotFound: a read found no object. For a write, a missing bucket or path is `StoreUnavailable`.
@@ -423,7 +415,7 @@ class FsspecStore(ChoosesTransport, ObjectFolders, ABC):
             self._fail(action, key, answer, error, f", after {asked_s:.0f} s" if asked_s >= 1 else "")
 
     def _retrying(self, answers: frozenset[Answer], within: float) -> Any:
-        """Repeats a request after these answers, for as long as this store is patient."""
+        """For as long as this store is patient."""
         return self._patience.retrying(
             lambda error: self._is(error, answers),
             within,
@@ -449,7 +441,7 @@ class FsspecStore(ChoosesTransport, ObjectFolders, ABC):
 
 
 async def _alive(call: Callable[..., Awaitable[T]], *args: Any) -> T:
-    """Await the call. fsspec would turn a failure that is not an `Exception` into the result None, a success (H2)."""
+    """fsspec would turn a failure that is not an `Exception` into the result None, a success (H2)."""
     try:
         return await call(*args)
     except (Exception, asyncio.CancelledError, KeyboardInterrupt, SystemExit):
@@ -459,7 +451,7 @@ async def _alive(call: Callable[..., Awaitable[T]], *args: Any) -> T:
 
 
 async def all_of(requests: Iterable[Awaitable[object]]) -> None:
-    """Await requests side by side, all of them to their end: one that went on behind an error would do its work later, unseen."""
+    """Side by side, all to their end: one that went on behind an error would do its work later, unseen."""
     answers = await asyncio.gather(*requests, return_exceptions=True)
     for answer in answers:
         if isinstance(answer, BaseException):
@@ -475,7 +467,7 @@ class _Kept(Exception):
 
 
 class _PastEnd(Exception):
-    """The range starts past the end of the object. `get_range` returns no bytes then."""
+    """The range starts past the end of the object: `get_range` returns no bytes then."""
 
 
 _SHARED: dict[tuple[object, str], Any] = {}
@@ -507,15 +499,8 @@ def known_options(client: Any) -> frozenset[str]:
 
 
 def bucket_root(url: str, schemes: tuple[str, ...], store: str) -> str:
-    """Return `bucket/path` of a URL whose first part is a bucket.
-
-    Args:
-        url: the URL that the user gave.
-        schemes: the schemes of this store. Error messages recommend the first one.
-        store: the name of the store, for error messages.
-
-    Raises:
-        InvalidArgument: another scheme, no bucket, credentials in the URL (not repeated, H19), or an invalid path.
+    """`bucket/path` of a URL whose first part is a bucket. Raises InvalidArgument: another scheme, no bucket,
+    credentials in the URL (not repeated, H19), or an invalid path.
 
     >>> bucket_root("s3a://lake/flights/", ("s3", "s3a"), "S3")
     'lake/flights'
@@ -536,7 +521,7 @@ def bucket_root(url: str, schemes: tuple[str, ...], store: str) -> str:
 
 
 def modified_ms(info: Mapping[str, Any]) -> int:
-    """The modification time in fsspec's info, in milliseconds since 1970, or 0 if it has none."""
+    """In milliseconds since 1970; 0 if fsspec's info has no time."""
     for name in ("LastModified", "last_modified", "mtime", "updated", "modified", "created"):
         value = info.get(name)
         if isinstance(value, datetime):

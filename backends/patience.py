@@ -30,7 +30,7 @@ class Patience:
     """The limits on the duration and the number of sends of one request.
 
     Attributes:
-        deadline_seconds: the deadline of a request without a body; option `request_timeout`.
+        deadline_seconds: for a request without a body; option `request_timeout`.
         sends: the most sends, the first one included, where the store is not busy.
         first_wait_seconds: the upper bound of the first random wait. It doubles up to `longest_wait_seconds`.
         busy_seconds: a store that is busy is asked again for so long.
@@ -50,12 +50,10 @@ class Patience:
         told_s: Callable[[BaseException], float] = lambda error: 0.0,
         silent: Asks = lambda error: False,
     ) -> tenacity.Retrying:
-        """The retry policy: full jitter, bounded in sends and in seconds. The last error is raised unchanged.
+        """Full jitter, bounded in sends and in seconds (`within`). The last error is raised unchanged.
 
         Args:
             again: whether an error is worth another send.
-            within: seconds.
-            busy: whether an error says that the store is busy.
             told_s: how long the store asks to wait after an error.
             silent: whether an error says that a deadline passed without an answer.
         """

@@ -1,10 +1,9 @@
 """Tests, once per process and store, whether the store refuses to create a key that exists. The test does no harm.
 
 Owns: the probe, what its answers mean, and the memory of stores that passed. Must not know: tables, why the key exists.
-Invariants: the probe writes only bytes that the object already has, so a store that accepts them loses nothing. A store is
-remembered only after it refused. Limit: sequential probes find stores that ignore the condition, but not stores that check
-first and then put.
-Source: format/stores §1, §2.
+Source: format/stores §1, §2. Invariants: the probe writes only bytes that the object already has, so a store that
+accepts them loses nothing. A store is remembered only after it refused. Limit: sequential probes find stores that
+ignore the condition, but not stores that check first and then put.
 """
 
 from __future__ import annotations
@@ -22,8 +21,6 @@ _FIRST_WAIT_S, _LONGEST_WAIT_S = 0.05, 2.0
 
 
 class ProbedStores:
-    """The URLs of the stores that refused in this process."""
-
     def __init__(self) -> None:
         self._urls: set[str] = set()
 
@@ -38,7 +35,7 @@ class ProbedStores:
 
 
 PROBED = ProbedStores()
-"""The memory of this process: a store behaves the same for every table of one job."""
+"""A store behaves the same for every table of one job."""
 
 
 def probe(
@@ -53,10 +50,7 @@ def probe(
     """Try to create an object that exists, with the bytes that it already has. A safe store refuses.
 
     Args:
-        key: the key of an object that exists.
-        data: the bytes of that object.
-        allow_unsafe: use the store even if it does not refuse. The default is the storage option `allow_unsafe`
-            (`Capabilities.unsafe_allowed`).
+        allow_unsafe: use the store even if it does not refuse; by default the storage option (`Capabilities.unsafe_allowed`).
         probed: where the answer is remembered.
         made_again: called where the object had just been deleted, so that the probe created it once. It may raise.
 

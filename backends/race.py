@@ -1,9 +1,8 @@
 """A race of many writers to create the same keys, which shows whether the store picks exactly one winner each time.
 
-Owns: the race and its count. Must not know: tables, how results are shown.
-Invariants: only keys under the given prefix are touched, and they are deleted at the end. A round is right only if exactly
-one racer got the answer that it won, and the object holds the bytes of that racer.
-Source: format/stores §1 (one server: 41 right rounds in 100, though a sequential probe passes).
+Owns: the race and its count. Must not know: tables, how results are shown. Source: format/stores §1 (one server: 41 right
+rounds in 100, though a sequential probe passes). Invariants: only keys under the given prefix are touched, and they are deleted
+at the end. A round is right only if exactly one racer got the answer that it won, and the object holds the bytes of that racer.
 """
 
 from __future__ import annotations
@@ -28,8 +27,6 @@ class RaceResult:
     """The result of a race.
 
     Attributes:
-        racers: the number of writers.
-        rounds: the number of keys they raced for.
         right: rounds with one winner, whose bytes are in the object.
         none_won: rounds without a winner: safe, but a commit would have to try again.
         several_won: rounds in which more than one racer was reported as the winner, so that commits were lost (H1).
@@ -52,17 +49,13 @@ class RaceResult:
 
 
 def race(store: Store, racers: int, rounds: int, prefix: str, *, threads: bool = False) -> RaceResult:
-    """Let several racers create the same keys at the same time.
+    """Let several racers create the same keys, one after another, at the same time. Raises StoreUnavailable.
 
     Args:
-        store: the store; each racer gets its own pickled copy, unless racers are threads.
+        store: each racer gets its own pickled copy, unless racers are threads.
         racers: at least 2.
-        rounds: how many keys they race for, one after another.
         prefix: a fresh folder of the store, ending in a slash. It is empty afterwards.
-        threads: use threads of this process as racers, for stores that other processes cannot see.
-
-    Raises:
-        StoreUnavailable: a racer could not reach the store.
+        threads: for stores that other processes cannot see.
 
     >>> from .memory import MemoryStore
     >>> race(MemoryStore("memory://doctest-race"), 4, 3, "race/", threads=True).is_safe
@@ -81,7 +74,7 @@ def _key(prefix: str, number: int) -> str:
 
 
 def _run(store: Store, racer: int, rounds: int, prefix: str, wait: Callable[[], Any]) -> list[str]:
-    """Run one racer and return its answer to each round."""
+    """One racer's answer to each round."""
     answers = []
     for number in range(rounds):
         wait()
@@ -99,7 +92,7 @@ def _thread_answers(store: Store, racers: int, rounds: int, prefix: str) -> list
 
 
 def _guarded(store: Store, racer: int, rounds: int, prefix: str, barrier: Any) -> list[str] | Exception:
-    """Run a racer; if it fails, the other racers are released instead of waiting for it."""
+    """If it fails, the other racers are released instead of waiting for it."""
     try:
         return _run(store, racer, rounds, prefix, barrier.wait)
     except Exception as error:
@@ -129,7 +122,7 @@ def _process_answers(store: Store, racers: int, rounds: int, prefix: str) -> lis
 
 
 def _collected(processes: list[Any], queue: Any) -> list[list[str] | Exception]:
-    """The answers of the racers, in the order of the racers."""
+    """In the order of the racers."""
     answers: dict[int, list[str] | Exception] = {}
     while len(answers) < len(processes):
         try:

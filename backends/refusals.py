@@ -1,9 +1,8 @@
 """Deletions that a store refuses: a legal hold, a lease, a retention policy, a permission, a link.
 
-Owns: `DeletionRefused`, `past_refusals`, what is collected in such a block, and `raise_undone`. Must not know: stores, why
-something is deleted.
-Source: H10. Invariants: a store tries to delete every key before it says which ones it refuses. A refusal is never lost: it is
-raised where it happens, or at the end of the outermost block that goes past it.
+Owns: `DeletionRefused`, `past_refusals`, what is collected in such a block, and `raise_undone`. Must not know: stores,
+why something is deleted. Source: H10. Invariants: a store tries to delete every key before it says which ones it
+refuses. A refusal is never lost: it is raised where it happens, or at the end of the outermost block that goes past it.
 """
 
 from __future__ import annotations
@@ -20,14 +19,7 @@ _TOLD = 5
 
 
 class DeletionRefused(StoreUnavailable):
-    """The store does not delete some objects; all others are gone.
-
-    Attributes:
-        kept: the objects that stay, each with what the store says.
-
-    Args:
-        url: the store, for the message.
-    """
+    """The store does not delete some objects; all others are gone. `kept` has what the store says of each."""
 
     def __init__(self, kept: Mapping[str, str], url: str = "") -> None:
         told = "; ".join(f"{key}: {why}" for key, why in list(kept.items())[:_TOLD])
@@ -46,10 +38,8 @@ _COLLECTED: ContextVar[dict[str, str] | None] = ContextVar("lakelatch_refused_de
 
 @contextmanager
 def past_refusals() -> Iterator[None]:
-    """Deletions in this block go past what the store refuses. Can be nested, and used as a decorator.
-
-    Raises:
-        DeletionRefused: at the end of the outermost block, if anything was refused.
+    """Deletions in this block go past what the store refuses; at the end of the outermost such block, DeletionRefused
+    is raised. Can be used as a decorator.
     """
     if _COLLECTED.get() is not None:
         yield
@@ -65,11 +55,7 @@ def past_refusals() -> Iterator[None]:
 
 
 def collect(kept: Mapping[str, str]) -> None:
-    """Note refused objects, for the end of the block.
-
-    Raises:
-        DeletionRefused: there is no such block.
-    """
+    """Note refused objects, for the end of the block. Raises DeletionRefused where there is none."""
     collected = _COLLECTED.get()
     if kept and collected is None:
         raise DeletionRefused(kept)

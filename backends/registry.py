@@ -18,7 +18,7 @@ from ..core.errors import InvalidArgument
 from .store import Store
 
 ENTRY_POINTS = "lakelatch.backends"
-"""The entry point group for stores of other packages: the name is a scheme, the value a callable (url, options) -> Store."""
+"""For stores of other packages: the name is a scheme, the value a callable (url, options) -> Store."""
 
 _ADAPTERS: Mapping[str, tuple[str, str]] = {
     "file": ("local", "LocalStore"),
@@ -39,7 +39,7 @@ _SHORT = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*):(?!//[^/])(?P<rest>.*)
 
 
 def scheme_of(url: str) -> str:
-    """The scheme of a URL; a plain path has the scheme `file`.
+    """A plain path has the scheme `file`.
 
     >>> scheme_of("s3://lake/flights"), scheme_of("/data/lake"), scheme_of("file:/data/lake"), scheme_of("a:b/c")
     ('s3', 'file', 'file', 'file')
@@ -49,11 +49,12 @@ def scheme_of(url: str) -> str:
 
 
 def url_text(url: str | PathLike[str]) -> str:
-    """A URL as text, from text or a path. `hdfs:/path` means the file system that Hadoop's configuration names, as in Hadoop.
+    """From text or a path. `hdfs:/path` means the file system that Hadoop's configuration names, as in Hadoop.
 
     Raises:
-        InvalidArgument: it is something else, or blank. As text it would name a folder, such as `None`. Or it is the URL of a
-            store that has lost slashes, as by `Path("s3://lake") / "t"`; or a path of Windows; or a `file:` URL that climbs.
+        InvalidArgument: it is something else, or blank (as text it would name a folder, such as `None`). Or it is the
+            URL of a store that has lost slashes, as by `Path("s3:
+    lake") / "t"`; or a path of Windows; or a `file:` URL that climbs.
 
     >>> from pathlib import PurePosixPath
     >>> url_text(PurePosixPath("/data/lake")), url_text("hdfs:/lake/t")
@@ -118,8 +119,10 @@ def open_store(url: str | PathLike[str], storage_options: Mapping[str, Any] | No
 
 
 def open_beside(store: Store, url: str | PathLike[str]) -> Store:
-    """Return the store at another URL, with the options of `store` if it is of the same kind (`s3://` and `s3a://` are), else
-    with the environment's.
+    """With the options of `store` if it is of the same kind (`s3:
+
+    ` and `s3a:
+    ` are), else with the environment's.
 
     >>> from .local import LocalStore
     >>> open_beside(LocalStore("/data/lake"), "file:/data/more").url
@@ -135,7 +138,7 @@ def open_beside(store: Store, url: str | PathLike[str]) -> Store:
 
 
 def first_alias(scheme: str) -> str:
-    """The first of the schemes that mean the same store.
+    """Of the schemes that mean the same store.
 
     >>> first_alias("s3a"), first_alias("other")
     ('s3', 'other')

@@ -1,9 +1,9 @@
 """Credentials that are renewed while a process runs: which ones a client was made with, and when a new one is worth making.
 
-Owns: `Lease`, `lease_of`, `renewed`. Must not know: any client library, what a client does. Source: decision 96.
-Invariants: a client is kept for what it authenticates with: options, variables of the environment, and the files that they name.
-A refusal for authentication proves that nothing was applied. After one, the providers are asked again once for each client: at
-once if what they say may have changed, and else only if the client has served for a while, so that refusals cost no connections.
+Owns: `Lease`, `lease_of`, `renewed`. Must not know: any client library, what a client does. Source: decision 96. Invariants: a
+client is kept for what it authenticates with: options, variables of the environment, and the files that they name. A refusal
+for authentication proves that nothing was applied. After one, the providers are asked again once for each client: at once if
+what they say may have changed, and else only if the client has served for a while, so that refusals cost no connections.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Lease:
 
     Attributes:
         number: tells it from the client before it.
-        state: what the providers of credentials could have said when it was made.
+        state: what the providers of credentials could have said then.
         since_s: when that was, in monotonic seconds.
     """
 
@@ -70,7 +70,6 @@ _LOCK = forked_lock()
 
 
 def lease_of(identity: str, options: Mapping[str, Any]) -> Lease:
-    """What a client of this kind with these options is made with now."""
     with _LOCK:
         held, state = _LEASES.get((this_process(), identity)), _state(options)
         if held is None or held.state != state:
@@ -79,11 +78,7 @@ def lease_of(identity: str, options: Mapping[str, Any]) -> Lease:
 
 
 def renewed(identity: str, used: Lease, options: Mapping[str, Any], facts: Facts) -> bool:
-    """After an error: is another client worth a try? Then `lease_of` has another number from now on.
-
-    Args:
-        used: what the client was made with that met the error.
-    """
+    """Whether another client is worth a try after this error. If so, `lease_of` has another number from now on."""
     asks = _refuses_who_asks(facts)
     if not asks and facts.status not in (401, 403):
         return False
@@ -104,7 +99,7 @@ def _begin(identity: str, before: Lease | None, state: str) -> Lease:
 
 
 def _refuses_who_asks(facts: Facts) -> bool:
-    """Whether an error is a refusal of who asks, and not of what was asked. The answer to a HEAD has no code."""
+    """A refusal of who asks, and not of what was asked? The answer to a HEAD has no code."""
     if facts.status == 401:
         return True
     if facts.code is not None and not facts.code.isdigit():

@@ -1,10 +1,9 @@
 """The options of s3fs as the settings of obstore's S3 client.
 
-Owns: which options, variables and profiles mean the same to both clients, and where the credentials come from.
-Must not know: requests, tables.
+Owns: which options, variables and profiles mean the same to both clients, and where the credentials come from. Must not
+know: requests, tables. Source: decision 70.
 Invariants: an option whose meaning is not known to be the same is `NotExpressed`. Credentials that are not given come from
 botocore's own chain, so that both clients use the same ones, also when they are renewed. Keys are never part of a text (H19).
-Source: decision 70.
 """
 
 from __future__ import annotations
@@ -25,14 +24,14 @@ _OF_FILES = frozenset(
         "allow_unsafe", "operation_timeout", "request_timeout", "transport",
     }
 )  # fmt: skip
-"""Options that concern s3fs's files and caches, or lakelatch alone: no request depends on them."""
+"""Options of s3fs's files and caches, or of lakelatch alone: no request depends on them."""
 
 _NAMES = (
     ("key", "username", "aws_access_key_id"),
     ("secret", "password", "aws_secret_access_key"),
     ("token", "token", "aws_session_token"),
 )
-"""The options of the keys, and their names in `client_kwargs`."""
+"""With their names in `client_kwargs`."""
 
 _REGIONS = ("us-east", "us-west", "eu-", "ap-", "ca-", "sa-", "me-", "af-", "il-", "mx-")
 _READ = frozenset(
@@ -65,19 +64,13 @@ _RENEWED = timedelta(minutes=5)
 
 
 def are_common(names: Iterable[str]) -> bool:
-    """Whether s3fs is known to have all of these options, so that it need not be loaded in order to look."""
+    """s3fs is known to have all of these options, so that it need not be loaded in order to look."""
     return set(names) <= _READ | _OF_FILES
 
 
 def s3_requests(given: Mapping[str, Any], deadline_seconds: float) -> Callable[[], ObstoreRequests]:
-    """How obstore does the requests of a bucket with these options.
-
-    Args:
-        given: the options of s3fs.
-        deadline_seconds: the limit of a request without a body.
-
-    Raises:
-        NotExpressed: names the option, variable or setting that obstore does not have.
+    """How obstore does the requests of a bucket with these options of s3fs. Raises NotExpressed, which names the
+    option, variable or setting that obstore does not have.
     """
     config = s3_config({**_configured(), **given})
     common = settings(deadline_seconds)
@@ -92,7 +85,7 @@ def s3_requests(given: Mapping[str, Any], deadline_seconds: float) -> Callable[[
 
 
 def s3_config(options: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments of obstore's client without the bucket, and its options for `certificates`."""
+    """Without the bucket; `certificates` are options of the client."""
     for name, value in options.items():
         if name not in _READ | _OF_FILES and value not in (None, False, {}):
             raise NotExpressed(f"obstore cannot express storage option {name!r}")
@@ -127,7 +120,7 @@ def s3_config(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _keys(options: Mapping[str, Any], client: Mapping[str, Any]) -> dict[str, str | None] | None:
-    """The keys of the options, or those of the environment, with which botocore's chain begins."""
+    """Of the options, or of the environment, with which botocore's chain begins."""
     found = [options.get(name) or options.get(other) or client.get(inner) for name, other, inner in _NAMES]
     variables = os.environ
     if not any(found) and not options.get("profile") and not variables.get("AWS_CREDENTIAL_EXPIRATION"):
@@ -143,7 +136,6 @@ def _keys(options: Mapping[str, Any], client: Mapping[str, Any]) -> dict[str, st
 
 
 def _address(options: Mapping[str, Any], config: Mapping[str, Any], region: str | None) -> dict[str, Any]:
-    """Where requests go."""
     endpoint = options.get("endpoint_url")
     endpoint = endpoint or os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
     is_virtual = _style(config) == "virtual"
@@ -160,8 +152,6 @@ def _address(options: Mapping[str, Any], config: Mapping[str, Any], region: str 
 
 
 class _Credentials:
-    """The credentials that botocore finds and renews."""
-
     def __init__(self, credentials: Any) -> None:
         self._credentials = credentials
 
@@ -189,14 +179,14 @@ def _certificates(verify: Any, session: Any) -> dict[str, Any]:
 
 
 def _configured() -> dict[str, Any]:
-    """What fsspec's own configuration says of S3: files in `~/.config/fsspec`, and variables such as `FSSPEC_S3_KEY`."""
+    """fsspec's own configuration: files in `~/.config/fsspec`, and variables such as `FSSPEC_S3_KEY`."""
     from fsspec.config import conf
 
     return {**conf.get("s3", {}), **conf.get("s3a", {})}
 
 
 def _style(config: Mapping[str, Any]) -> str:
-    """The style of addresses: `path`, or `virtual` for the bucket as a part of the host."""
+    """`path`, or `virtual` for the bucket as a part of the host."""
     s3 = dict(config.get("s3") or {})
     style = str(s3.pop("addressing_style", "path"))
     s3.pop("payload_signing_enabled", None)

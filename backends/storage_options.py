@@ -1,8 +1,8 @@
 """Holds the storage options that users give, so that no secret is shown by accident (H19).
 
 Owns: `StorageOptions`, which options are secret, and how secrets are removed from a text. Must not know: any store.
-Invariants: `repr`, `str` and formatting of the wrapper never show a secret value. Pickling keeps the values: explicit keys
-travel to executors, profiles and ambient credentials do not.
+Invariants: `repr`, `str` and formatting of the wrapper never show a secret value. Pickling keeps the values: explicit
+keys travel to executors, profiles and ambient credentials do not.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _TRUE, _FALSE = ("true", "1", "yes", "on"), ("false", "0", "no", "off")
 
 
 def is_secret(name: str) -> bool:
-    """Whether the value of an option with this name must not be shown.
+    """Must the value of an option with this name not be shown?
 
     >>> is_secret("aws_secret_access_key"), is_secret("endpoint_url")
     (True, False)
@@ -60,14 +60,10 @@ class StorageOptions(Mapping[str, Any]):
         return f"StorageOptions({', '.join(f'{name}={_shown(name, value)}' for name, value in self._values.items())})"
 
     def without(self, *names: str) -> StorageOptions:
-        """The options except those with these names."""
         return StorageOptions({name: value for name, value in self._values.items() if name not in names})
 
     def flag(self, name: str, default: bool) -> bool:
-        """A boolean option. Texts such as a command line passes are accepted too.
-
-        Raises:
-            InvalidArgument: the value is not a boolean.
+        """Texts such as a command line passes are accepted too. Raises InvalidArgument.
 
         >>> StorageOptions({"fsync": "false"}).flag("fsync", True)
         False
@@ -81,7 +77,7 @@ class StorageOptions(Mapping[str, Any]):
         raise InvalidArgument(f"storage option {name!r} is {value!r}", next_step="use true or false")
 
     def seconds(self, name: str, default: float) -> float:
-        """A positive number of seconds."""
+        """Positive; else raises InvalidArgument."""
         value = self._values.get(name, default)
         try:
             seconds = float(value)
@@ -93,9 +89,7 @@ class StorageOptions(Mapping[str, Any]):
 
     def only(self, known: frozenset[str], store: str) -> None:
         """Refuse names that the store does not know, so that a misspelled `endpoint_url` cannot lead to another server.
-
-        Raises:
-            InvalidArgument: names the unknown option and the known ones, but never a value.
+        Raises InvalidArgument, which never shows a value.
         """
         unknown = sorted(set(self._values) - known)
         if unknown:
@@ -105,7 +99,7 @@ class StorageOptions(Mapping[str, Any]):
             )
 
     def redact(self, text: str) -> str:
-        """Return the text with every secret value of these options replaced.
+        """Every secret value of these options is replaced.
 
         >>> StorageOptions({"secret": "s3cr3t"}).redact("signature of s3cr3t is wrong")
         'signature of *** is wrong'
@@ -136,7 +130,7 @@ def _secret_values(values: Mapping[str, Any]) -> set[str]:
 
 
 def _parts(value: str) -> Iterator[str]:
-    """The single secrets inside a composite value, such as Azure's connection strings and access tokens."""
+    """Inside a composite value, such as Azure's connection strings and access tokens."""
     for part in value.split(";"):
         name, said, held = part.partition("=")
         if said and name in _SECRET_PARTS:

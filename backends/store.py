@@ -55,7 +55,6 @@ class ObjectInfo:
     """One object, as a listing or `head` reports it.
 
     Attributes:
-        key: relative to the store's root.
         size: in bytes.
         modified_ms: by the store's clock, in milliseconds since 1970 (0 if the store does not report it).
         tag: another one for each content that the key ever has; empty if the store does not tell. Only listings report it.
@@ -68,7 +67,7 @@ class ObjectInfo:
 
 
 Listed = tuple[str, int, int, str]
-"""One object of a listing, as adapters report it: path, size, milliseconds since 1970, tag."""
+"""As adapters list objects: path, size, milliseconds since 1970, tag."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +92,7 @@ class Capabilities:
 
 
 def rewrite_seconds(store: object) -> float:
-    """How long a store wants between two writes of one name, such as GCS; 0 for all others. The store may be wrapped."""
+    """How long a store wants between two writes of one name, such as GCS; 0 for all others. It may be wrapped."""
     asked: Any = store
     while not hasattr(asked, "rewrite_seconds") and hasattr(asked, "inner"):
         asked = asked.inner

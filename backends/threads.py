@@ -1,8 +1,8 @@
 """Threads and locks that belong to one process, so that neither a fork nor the end of the interpreter can hang.
 
 Owns: `Threads`, `LoopThreads`, `forked_lock`, `PerProcess`, `this_process`. Must not know: what the threads do.
-Invariants (H23): the child of a fork uses its own threads, locks and names, never those of its parent, whose threads do not
-run in the child. Work that no thread can take is done by the caller that submitted it. Work is done once.
+Invariants (H23): the child of a fork uses its own threads, locks and names, never those of its parent, whose threads do
+not run in the child. Work that no thread can take is done by the caller that submitted it. Work is done once.
 """
 
 from __future__ import annotations
@@ -39,15 +39,13 @@ def _forked() -> None:
 
 
 def this_process() -> tuple[int, int]:
-    """Identifies this process, also if it got the process number of an ancestor that has ended."""
+    """Also if it got the process number of an ancestor that has ended."""
     return os.getpid(), _forks
 
 
 class PerProcess(Generic[T]):
-    """A value that each process makes for itself on first use.
-
-    Args:
-        make: makes the value. Threads that come at the same time may each make one, but all use the same.
+    """A value that each process makes for itself on first use. Threads that come at the same time may each make one,
+    but all use the same.
     """
 
     def __init__(self, make: Callable[[], T]) -> None:
@@ -55,28 +53,28 @@ class PerProcess(Generic[T]):
         self._held: dict[tuple[int, int], T] = {}
 
     def get(self) -> T:
-        """This process's value. The value of an ancestor is kept, since destroying it could disturb the ancestor."""
+        """The value of an ancestor is kept, since destroying it could disturb the ancestor."""
         process = this_process()
         if process not in self._held:
             self._held.setdefault(process, self._make())
         return self._held[process]
 
     def made(self) -> T | None:
-        """This process's value, or None if it has not been made yet."""
+        """None if the value of this process has not been made yet."""
         return self._held.get(this_process())
 
 
 class Threads(Executor):
     """An executor whose threads keep the deadline of the caller. Each process starts its own threads as they are needed.
 
-    If no thread can be had, because the interpreter ends or the system refuses another thread, `submit` does the work itself
-    and returns a finished future.
+    If no thread can be had, because the interpreter ends or the system refuses another thread, `submit` does the work
+    itself and returns a finished future.
 
     Args:
         count: the largest number of threads.
         name: the prefix of their names.
-        is_awaited: whether the interpreter waits for unfinished work before it ends, for `LAST_SECONDS` at most. False is for
-            work that somebody else waits for.
+        is_awaited: whether the interpreter waits for unfinished work before it ends, for `LAST_SECONDS` at most. False
+            is for work that somebody else waits for.
     """
 
     def __init__(self, count: int, name: str = "lakelatch", is_awaited: bool = True) -> None:
@@ -105,10 +103,9 @@ class Threads(Executor):
 class _Crew:
     """The threads of one `Threads` in one process.
 
-    Not a `ThreadPoolExecutor`: an interrupt during a submit can leave a lock of its futures held, or a thread that it does not
-    know of. The interpreter then waits for its threads forever.
-
-    Invariant: accepted work is queued or running, and there is a thread for each piece of it, up to `count`.
+    Not a `ThreadPoolExecutor`: an interrupt during a submit can leave a lock of its futures held, or a thread that it
+    does not know of, and the interpreter then waits forever. Invariant: accepted work is queued or running, and there
+    is a thread for each piece of it, up to `count`.
     """
 
     def __init__(self, count: int, name: str, is_awaited: bool) -> None:
@@ -118,12 +115,12 @@ class _Crew:
         self._threads: list[threading.Thread] = []
         self._dismissed = False
         self._load = 0
-        """The number of accepted pieces of work that are not done yet."""
+        """The accepted pieces of work that are not done yet."""
         if is_awaited:
             _CREWS.add(self)
 
     def takes(self, work: _Work[Any]) -> bool:
-        """Give the work to a thread, or return False if there is none."""
+        """False if no thread can take the work."""
         with self._lock:
             if self._dismissed:
                 return False
@@ -144,7 +141,7 @@ class _Crew:
 
     @property
     def is_busy(self) -> bool:
-        """Whether there is unfinished work and a thread to do it."""
+        """Is there unfinished work and a thread to do it?"""
         return self._load > 0 and bool(self._threads)
 
     def _run(self) -> None:
@@ -183,9 +180,8 @@ def _dismiss(crew: PerProcess[_Crew]) -> None:
 
 
 class LoopThreads(ThreadPoolExecutor):
-    """The same for an event loop, which accepts only this kind of executor and dies with its process.
-
-    Clients resolve names on these threads for each new connection, which would otherwise fail once the interpreter is ending.
+    """For an event loop, which accepts only this kind of executor and dies with its process. Clients resolve names on
+    these threads for each new connection, which would otherwise fail once the interpreter is ending.
     """
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
@@ -198,11 +194,7 @@ class LoopThreads(ThreadPoolExecutor):
 
 
 class _Work(Generic[T]):
-    """A piece of work that is done once, by the first thread that takes it.
-
-    Attributes:
-        outcome: the future of its result.
-    """
+    """Done once, by the first thread that takes it."""
 
     def __init__(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> None:
         context = copy_context()
@@ -211,7 +203,7 @@ class _Work(Generic[T]):
         self.outcome: Future[T] = Future()
 
     def taken(self) -> bool:
-        """Take the work; returns False if another thread took it first."""
+        """False if another thread took it first."""
         return self._untaken.acquire(blocking=False)
 
     def run(self) -> None:
@@ -232,9 +224,8 @@ class _Work(Generic[T]):
 
 
 def forked_lock() -> threading.Lock:
-    """A lock that is free in the child of a fork, even if a thread of the parent held it.
-
-    It is a lock of Python's own, so that no interrupt can come between its `with` and its release.
+    """Free in the child of a fork, even if a thread of the parent held it. It is a lock of Python's own, so that no
+    interrupt can come between its `with` and its release.
     """
     lock = threading.Lock()
     _LOCKS.add(lock)
@@ -242,8 +233,8 @@ def forked_lock() -> threading.Lock:
 
 
 class _Living(Generic[T]):
-    """Objects that are alive. Unlike a `WeakSet` it runs no code when one of them dies: an interrupt that arrives within such a
-    callback is printed and lost, and a program that is stopped with Ctrl-C goes on."""
+    """Unlike a `WeakSet` it runs no code when one of its objects dies: an interrupt that arrives within such a callback
+    is printed and lost, and a program that is stopped with Ctrl-C goes on."""
 
     def __init__(self) -> None:
         self._known: dict[int, weakref.ref[T]] = {}

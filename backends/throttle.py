@@ -1,9 +1,9 @@
 """How many requests this process has under way at a store that asks for fewer.
 
-Owns: `Throttle`, `throttle_of`. Must not know: any client, what is requested, repeats.
-Invariants: a store that was never busy has no limit. A busy answer halves what may be under way, once for all requests that were
-under way then; each success adds a little, until there is no limit again. Nothing waits here for long: a request that hangs must
-not hold up others, and each has a deadline of its own. Source: decision 101.
+Owns: `Throttle`, `throttle_of`. Must not know: any client, what is requested, repeats. Source: decision 101.
+Invariants: a store that was never busy has no limit. A busy answer halves what may be under way, once for all requests
+that were under way then; each success adds a little, until there is no limit again. Nothing waits here for long: a
+request that hangs must not hold up others, and each has a deadline of its own.
 """
 
 from __future__ import annotations
@@ -21,11 +21,7 @@ LONGEST_WAIT_S = 5.0
 
 
 class Throttle:
-    """The requests of one process to one bucket or container.
-
-    Args:
-        now_s: a monotonic clock.
-    """
+    """The requests of one process to one bucket or container."""
 
     def __init__(self, now_s: Callable[[], float] = time.monotonic) -> None:
         self._now_s = now_s
@@ -62,7 +58,7 @@ class Throttle:
                 self._changed.notify()
 
     def allowed(self, most: int) -> int:
-        """How many requests may be under way at once, of so many."""
+        """How many of so many requests may be under way at once."""
         return most if self.limit is None else max(1, min(most, int(self.limit)))
 
     def _is_free(self) -> bool:
@@ -89,6 +85,5 @@ _LOCK = forked_lock()
 
 
 def throttle_of(place: str) -> Throttle:
-    """The throttle of this process for a bucket or container."""
     with _LOCK:
         return _OF.setdefault((this_process(), place), Throttle())

@@ -1,13 +1,12 @@
 """The client that carries requests: obstore where it can, else the store's client for fsspec.
 
-Owns: `Transport`, which client a store uses and why; `ObstoreRequests`, one request each through obstore; how obstore's errors
-are read. Must not know: any particular store, retries, tables.
+Owns: `Transport`, which client a store uses and why; `ObstoreRequests`, one request each through obstore; how obstore's
+errors are read. Must not know: any particular store, retries, tables. Source: format/stores §4; decision 70.
 
 Invariants: obstore sends each request once. A deadline is set from outside, as for fsspec. Its errors become the statuses and
 codes that the store gave, so that the one table of answers decides; what cannot be read proves nothing (H2). `NotExpressed`
 means that fsspec is to do it, and is raised only if nothing was sent, or for a listing. obstore's runtime does not survive a
 fork: a request in a child waits forever or crashes the parent, so the child of a process with obstore uses fsspec.
-Source: format/stores §4; decision 70.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ from .threads import Threads, forked_lock, this_process
 T = TypeVar("T")
 
 CHOICES = ("auto", "obstore", "fsspec")
-"""The values of storage option `transport`."""
+"""Of storage option `transport`."""
 
 SMALL_BYTES = 16 << 20
 """Larger bodies go through fsspec. obstore's client has one time limit for all requests, which must not grow with theirs."""
@@ -44,11 +43,9 @@ _CLIENTS_LIMIT = 16
 
 @dataclass(frozen=True, slots=True)
 class Transport:
-    """The client that carries a store's requests.
+    """The client that carries a store's requests, `obstore` or `fsspec`, and why.
 
     Attributes:
-        name: `obstore` or `fsspec`.
-        reason: why it is this one, for people.
         next_step: how to get the faster one; "" if it is in use, or cannot be had.
     """
 
@@ -58,11 +55,11 @@ class Transport:
 
 
 class NotExpressed(Exception):
-    """obstore cannot do this, so fsspec is to do it. The text says what."""
+    """obstore cannot do what the text says, so fsspec is to do it."""
 
 
 class Refused(Exception):
-    """An answer of the store that is not a success, in the shape of botocore's errors (see `answers.facts_of`)."""
+    """No success, in the shape of botocore's errors (see `answers.facts_of`)."""
 
     def __init__(self, status: int, code: str | None, message: str) -> None:
         super().__init__(f"{status} {code or ''}: {message}")
@@ -76,7 +73,7 @@ class NoAnswer(Exception):
 
 
 class NoCredentials(Exception):
-    """The credentials could not be had, so that nothing was sent."""
+    """Without credentials nothing was sent."""
 
 
 class ClientDied(Exception):
@@ -88,7 +85,7 @@ class After(str):
 
 
 class _Rest(After):
-    """The same, what obstore has not listed yet, and the path up to which that was listed before."""
+    """With what obstore has not listed yet, and the path up to which that was listed before."""
 
     stream: Any = None
     passed: str = ""
@@ -98,9 +95,9 @@ class ObstoreRequests:
     """The requests of one store object through obstore, by the names that they have in `FsspecStore`.
 
     Args:
-        client: makes the client of a bucket: `client(bucket)`.
-        fits: whether an ETag can be the store's for an object of these bytes: `fits(tag, data)`. obstore follows redirections,
-            so that the page of a proxy could pass for the answer to a write; its ETag shows that (H2).
+        client: makes the client of a bucket.
+        fits: whether an ETag can be the store's for an object of these bytes. obstore follows redirections, so that the
+            page of a proxy could pass for the answer to a write; its ETag shows that (H2).
         by_fsspec: names of requests that fsspec is to do.
         resumes: whether every such store can begin a listing behind an object. If not, its listings must be in order.
         with_checksums: makes a client that sends a checksum with each object, for buckets that want one.
@@ -186,7 +183,7 @@ class ObstoreRequests:
         return listed, rest
 
     def _is_empty(self, prefix: str) -> bool:
-        """Whether a listing of the folder around this one proves that it is empty: it names other objects, and all of them."""
+        """Does a listing of the folder around this one prove that it is empty? It names other objects, and all of them."""
         around = prefix.rstrip("/").rpartition("/")[0]
         if not around or around in self._full:
             return False
@@ -232,11 +229,7 @@ class ObstoreRequests:
         return sys.modules["obstore"], client, key
 
     def run(self, seconds: float, name: str, *args: Any) -> Any:
-        """Do one request, to its end or to its deadline. An interrupt ends the wait for it.
-
-        Raises:
-            NotExpressed: fsspec is to do it.
-        """
+        """To its end or to its deadline; an interrupt ends the wait. Raises NotExpressed where fsspec is to do it."""
         outcome = _THREADS.submit(_translated, self.named[name], *args)
         try:
             return outcome.result(seconds)
@@ -251,7 +244,7 @@ class ObstoreRequests:
 
 
 def _wants_checksum(error: Exception) -> bool:
-    """Whether a bucket with Object Lock and a default retention has refused an object without a checksum. It wrote nothing."""
+    """A bucket with Object Lock and a default retention has refused an object without a checksum. It wrote nothing."""
     found = meaning(error, "write")
     return isinstance(found, Refused) and found.code == "InvalidRequest" and "x-amz-checksum-" in str(found)
 
@@ -275,11 +268,8 @@ _PAST_END = "Wanted range starting at"
 
 
 def meaning(error: Exception, request: str) -> Exception:
-    """The answer of the store that an error of obstore tells of, or the error that says what else happened.
-
-    Args:
-        error: what obstore raised. Its text begins with a sentence and ends with a dump for developers.
-        request: the name of the request, as in `ObstoreRequests`.
+    """The answer of the store that an error of obstore tells of, or the error that says what else happened. Its text
+    begins with a sentence and ends with a dump for developers.
     """
     kind, text = type(error).__name__, str(error).partition("\n\nDebug source:")[0]
     if kind == "InvalidPathError" or (isinstance(error, ValueError) and "parse path" in text):
@@ -307,7 +297,7 @@ def meaning(error: Exception, request: str) -> Exception:
 
 
 def settings(deadline_seconds: float) -> dict[str, Any]:
-    """The settings of every client: each request is sent once, within limits that are wider than the deadlines from outside."""
+    """Each request is sent once, within limits that are wider than the deadlines from outside."""
     longest = max(4 * deadline_seconds, deadline_seconds + SMALL_BYTES / SLOWEST_BYTES_PER_SECOND)
     return {
         "retry_config": {"max_retries": 0, "retry_timeout": timedelta(seconds=longest)},
@@ -321,7 +311,7 @@ def settings(deadline_seconds: float) -> dict[str, Any]:
 
 
 def checked_choice(value: Any) -> str:
-    """The value of storage option `transport`.
+    """Of storage option `transport`.
 
     >>> checked_choice("obstore")
     'obstore'
@@ -332,11 +322,8 @@ def checked_choice(value: Any) -> str:
 
 
 def require_obstore() -> None:
-    """Import obstore.
-
-    Raises:
-        NotExpressed: it was imported before a fork, so that it cannot be used here.
-        Unsupported: it is not installed.
+    """Raises NotExpressed where it was imported before a fork, so that it cannot be used here; Unsupported where it is
+    not installed.
     """
     if _before_fork:
         raise NotExpressed(
@@ -364,7 +351,7 @@ def shared(identity: str, make: Callable[[], ObstoreRequests]) -> ObstoreRequest
 
 
 def is_md5(tag: str, data: bytes) -> bool:
-    """Whether an ETag is that of S3 for an object that was sent whole and is not encrypted with a key of one's own.
+    """Is an ETag that of S3 for an object that was sent whole and is not encrypted with a key of one's own?
 
     >>> is_md5("d41d8cd98f00b204e9800998ecf8427e", b"")
     True
@@ -380,7 +367,7 @@ def _forked() -> None:
 
 _before_fork = False
 _ANCESTORS: list[dict[tuple[object, str], ObstoreRequests]] = []
-"""Clients of the processes that this one was forked from. They are kept, since ending them could disturb these processes."""
+"""Of the processes that this one was forked from. They are kept, since ending them could disturb these processes."""
 
 _SHARED: dict[tuple[object, str], ObstoreRequests] = {}
 _LOCK = forked_lock()

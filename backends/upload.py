@@ -1,8 +1,8 @@
 """Streams a large object into an object store: one plain put if it turns out small, else an upload in parts or a spool.
 
 Owns: the buffer, the parts under way, their order. Must not know: any particular store, retries (made below each call).
-Invariants: the object appears at `close()` or not at all. At most `PARTS_UNDER_WAY` parts are held in memory besides the
-buffer. After `abort()` or a failed close, the store is asked to discard the parts.
+Invariants: the object appears at `close()` or not at all. At most `PARTS_UNDER_WAY` parts are held in memory besides
+the buffer. After `abort()` or a failed close, the store is asked to discard the parts.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from .files import OutputFile
 from .threads import Threads
 
 PART_BYTES = 16 << 20
-"""The size of a part, and of the largest object that is sent as one put. A store takes 10 000 parts: 160 GB."""
+"""Also the largest object that is sent as one put. A store takes 10 000 parts: 160 GB."""
 
 PARTS_UNDER_WAY = 2
 
 
 class Multipart(Protocol):
-    """An upload in parts to some store. Every call retries internally and raises `StoreUnavailable` when it gives up."""
+    """An upload in parts. Every call retries internally and raises `StoreUnavailable` when it gives up."""
 
     costs: tuple[int, int]
-    """The number of requests that `start` and each `part` take; `finish` takes one."""
+    """The requests that `start` and each `part` take; `finish` takes one."""
 
     def start(self) -> None: ...
 
     def part(self, number: int, data: bytes) -> Any:
-        """Send part `number` (from 1), possibly from several threads. Returns the name of the part for `finish`."""
+        """Send part `number` (from 1), possibly from several threads. Returns its name for `finish`."""
 
     def finish(self, parts: list[Any], size: int) -> None:
         """Make the object appear from `parts`, in order, with `size` bytes in all."""
@@ -43,11 +43,9 @@ class Multipart(Protocol):
 class SpooledUpload:
     """Collects a large object in a temporary file of this machine (`TMPDIR`) and sends it whole at the end.
 
-    For stores whose own uploads take parts in order only, and cannot resume in the middle without a request for the current
-    offset. Here every repeat starts from the beginning, and parts may arrive in any order.
-
-    Args:
-        send: sends an object of the given size, which it reads by a function (offset, count). It retries internally.
+    For stores whose own uploads take parts in order only, and cannot resume in the middle without a request for the
+    current offset. Here every repeat starts from the beginning, and parts may arrive in any order. `send` gets the size
+    and a function (offset, count), and retries internally.
     """
 
     costs = (0, 0)
@@ -73,13 +71,7 @@ class SpooledUpload:
 
 
 class BufferedOutput(OutputFile):
-    """An output over one put or a `Multipart`.
-
-    Args:
-        key: the key of the object.
-        put: sends a small object whole.
-        multipart: begins an upload in parts, once the object turns out to be large.
-    """
+    """Over one put, or a `Multipart` that is begun once the object turns out to be large."""
 
     def __init__(self, key: str, put: Callable[[bytes], None], multipart: Callable[[], Multipart]) -> None:
         super().__init__(key)
