@@ -41,11 +41,10 @@ class Actor:
 
     Attributes:
         after: the actors that must have ended, died, or fallen asleep before this one begins.
-        holds: before a request whose label has this prefix, the actor sleeps until these actors have ended. This limits the
-            moments that are explored.
+        holds: before a request whose label has this prefix, the actor sleeps until these actors have ended. This limits
+            the moments that are explored.
         kind: writer, overwriter, deleter, merger, compactor, foreign, locked, recoverer, expirer, rollback, restorer, cleaner,
-            alterer, dropper, tagger, untagger, consumer, stream, brancher, unbrancher or cloner. The invariants judge its actions
-            accordingly.
+            alterer, dropper, tagger, untagger, consumer, stream, brancher, unbrancher or cloner: its actions are judged by it.
     """
 
     name: str
@@ -63,24 +62,23 @@ def data_entry(label: str, partition: int | None = None, buckets: int = NO_BUCKE
 
 
 def partition_row(value: int) -> bytes:
-    """The encoded row of a partition of the lab's partitioned table."""
     return encode_row([value], [AtomicType("INT")])
 
 
 @dataclass(frozen=True)
 class Job:
-    """The behaviour of a writer.
+    """The behaviour of a writer, which appends so many times through one committer.
 
     Attributes:
         identity: the commit user and identifier of the first commit. Later commits increase the identifier.
-        resolves: whether it asks again after an unknown outcome.
-        journaled: whether it keeps a journal beside the table.
-        partitions: the partitions that each get a row.
-        overwrites: whether it replaces what it reads, in `partitions` if there are any, otherwise everywhere.
-        keeps: whether an overwrite writes the rows that it read again, as an update does.
-        opens: whether it first reads the newest schema, as a job does that starts later.
+        resolves: it asks again after an unknown outcome.
+        journaled: it keeps a journal beside the table.
+        partitions: each gets a row.
+        overwrites: it replaces what it reads, in `partitions` if there are any, otherwise everywhere.
+        keeps: an overwrite writes the rows that it read again, as an update does.
+        opens: it first reads the newest schema, as a job does that starts later.
         opened: the bytes of schema 0, if it opened the table before the scenario began.
-        isolation: the isolation of an overwrite.
+        isolation: of an overwrite.
         rides: its snapshots say nothing of its commits, so that it may ride with others.
         meets: it has met other writers before, and looks whom it can carry with its first attempt.
         behind: it believes that snapshot 1 is the newest, so that it loses its first race where there are others.
@@ -101,7 +99,6 @@ class Job:
     behind: bool = False
 
     def __call__(self, stage: Stage) -> None:
-        """Append (or overwrite) the given number of times through one committer."""
         stage.beside = ObjectJournal(stage.store) if self.journaled else None
         stage.first_schema = self.opened
         if self.opens:
@@ -155,7 +152,7 @@ def _falls_behind(stage: Stage, committer: Committer) -> None:
 
 
 def learn(stage: Stage, committer: Committer, seen: Snapshot) -> None:
-    """Let a committer know a snapshot, as a warm one knows the newest that it saw."""
+    """As a warm committer knows the newest snapshot that it saw."""
     committer.learn(Base(seen, stage.timeline().manifests(seen), stage.schema.id, stage.around.now_ms))
 
 
@@ -164,14 +161,14 @@ def _target(partitions: set[bytes]) -> Callable[[bytes], bool]:
 
 
 def _with_rows(entry: ManifestEntry, timeline: Timeline, read: Snapshot) -> ManifestEntry:
-    """A file with its own row and the rows of its partition that were read."""
+    """Its own row and the rows of its partition that were read."""
     rows = [row for name in row_names(timeline, read, entry.partition) for row in name]
     name = file_of(*rows, *rows_in(entry.file.file_name))
     return entry._replace(file=entry.file._replace(file_name=name, row_count=len(rows) + 1))
 
 
 def row_names(timeline: Timeline, read: Snapshot, partition: bytes) -> list[tuple[str, ...]]:
-    """The rows of each live file of a partition, without those that a deletion vector marks."""
+    """Of each live file of a partition, without those that a deletion vector marks."""
     marks = marks_of(timeline, read)
     return [
         tuple(row for n, row in enumerate(rows_in(name)) if n not in marks.get(name, ()))
@@ -182,13 +179,12 @@ def row_names(timeline: Timeline, read: Snapshot, partition: bytes) -> list[tupl
 
 
 def marks_of(timeline: Timeline, read: Snapshot) -> dict[str, tuple[int, ...]]:
-    """The positions that the deletion vectors of a snapshot mark, by data file."""
+    """By data file."""
     entries = timeline.index_entries(read)
     return marks_in(entries, {e.file.file_name: timeline.store.get(PATHS.index(e.file.file_name, "")) for e in entries})
 
 
 def upload(stage: Stage, entry: ManifestEntry, label: str) -> PendingUpload:
-    """A data file, at the key that the writer's schema gives it."""
     return PendingUpload(file_keys(stage.schema.to_json()).data(entry)[0], label.encode())
 
 
@@ -200,18 +196,14 @@ def commit_once(
     resolves: bool = False,
     deletes: tuple[str, ...] = (),
 ) -> None:
-    """Run one commit to its end, and record the outcome as its caller gets it.
-
-    Args:
-        deletes: the names of the rows that it marks as deleted.
-    """
+    """Run one commit to its end, and record the outcome as its caller gets it. `deletes` are rows that it deletes."""
     rows = _own_rows(request, label)
     tell_outcome(stage, label, lambda: _committed(stage, committer, request), rows, resolves, deletes)
     committer.settle()
 
 
 def _committed(stage: Stage, committer: Committer, request: CommitRequest) -> Receipt:
-    """Commit as a transaction does: files that no snapshot can name are deleted again."""
+    """As a transaction does: files that no snapshot can name are deleted again."""
     try:
         return committer.commit(request)
     except LakelatchError as error:
@@ -230,11 +222,7 @@ def tell_outcome(
     resolves: bool = False,
     deletes: tuple[str, ...] = (),
 ) -> None:
-    """Commit, and record the outcome as the caller gets it.
-
-    Args:
-        rows, deletes: as for `Told`.
-    """
+    """As the caller gets the outcome. For `rows` and `deletes` see `Told`."""
     try:
         try:
             receipt = commit()
@@ -259,9 +247,8 @@ def _own_rows(request: CommitRequest, label: str) -> tuple[str, ...] | None:
 
 
 def recoverer() -> Role:
-    """Finish, on another machine, the commits in the journals beside the table, whether their writers are alive or not.
-
-    It handles the commits of writers that commit once.
+    """Finish, on another machine, the commits in the journals beside the table, whether their writers (which commit
+    once) are alive or not.
     """
     words = {"landed": "committed", "finished": "committed", "not landed": "not committed", "unknown": "unknown"}
 
@@ -280,12 +267,12 @@ def recoverer() -> Role:
 
 
 def foreign(*, overwrites_names: bool = True, with_uuid: bool = True) -> Role:
-    """A writer by the format's own rules on a store without a lock: if the name does not exist, rename over it (format/commit
-    §6).
+    """A writer by the format's own rules on a store without a lock: if the name does not exist, rename over it
+    (format/commit §6).
 
     Args:
-        overwrites_names: whether its rename overwrites a file, as on S3, or refuses an existing target, as on HDFS.
-        with_uuid: whether snapshots have a uuid, as they do since 2.0.
+        overwrites_names: its rename overwrites a file, as on S3; else it refuses an existing target, as on HDFS.
+        with_uuid: snapshots have a uuid, as they do since 2.0.
     """
 
     def role(stage: Stage) -> None:
@@ -319,7 +306,7 @@ def foreign(*, overwrites_names: bool = True, with_uuid: bool = True) -> Role:
 def foreign_snapshot(
     base: Snapshot | None, user: str, base_list: MetadataFile, delta_list: MetadataFile, uuid: str | None, now_ms: int
 ) -> Snapshot:
-    """An append of one row as another engine writes it, without properties of lakelatch."""
+    """An append of one row, without properties of lakelatch."""
     return Snapshot(
         id=(base.id if base else 0) + 1,
         schema_id=0,
@@ -341,7 +328,7 @@ def _written(store: Store, file: MetadataFile) -> MetadataFile:
 
 
 def _latest_by_hint(timeline: Timeline, store: Store) -> Snapshot | None:
-    """The format's own look-up: the hint, if no later snapshot exists; otherwise the highest snapshot in a listing."""
+    """The hint, if no later snapshot exists; otherwise the highest snapshot in a listing."""
     try:
         hinted = int(store.get(PATHS.hint("LATEST")))
     except (ObjectNotFound, ValueError):

@@ -1,8 +1,8 @@
 """Branches in the lab: made, deleted, made again and brought into main, beside writers, an expiry and every fault.
 
 Owns: the roles and scenarios of branches, and `broken_branches`, what must hold for one. Must not know: how they are explored.
-Source: decision 55; H10. Invariant: shipped operations run unchanged. A fast-forward that raises a conflict must not have brought
-the branch's rows, and one that returned must have. A branch that was reported as made can be read.
+Source: decision 55; H10. Invariant: shipped operations run unchanged. A fast-forward that raises a conflict must not have
+brought the branch's rows, and one that returned must have. A branch that was reported as made can be read.
 """
 
 from __future__ import annotations
@@ -31,13 +31,11 @@ from .stage import PATHS, Stage, Told, lab_schema, read_only
 BRANCH = TablePaths("b")
 ROW = "K1"
 MADE = "branched"
-"""The outcome of a branch that its maker was told exists."""
 GIVEN = ((PATHS.schema(0), lab_schema().to_json()),)
-"""The table has its schema file, which a branch copies."""
 
 
 def brancher() -> Role:
-    """Make a branch of the newest snapshot, and commit a row to it."""
+    """A branch of the newest snapshot, with a row committed to it."""
 
     def role(stage: Stage) -> None:
         timeline = stage.timeline()
@@ -56,7 +54,7 @@ def brancher() -> Role:
 
 
 def forwarder(times: int = 1) -> Role:
-    """Bring the branch into main, with the shipped code; run it again if the store failed."""
+    """With the shipped code; run again if the store failed."""
 
     def role(stage: Stage) -> None:
         unsure = False
@@ -86,7 +84,7 @@ def forwarder(times: int = 1) -> Role:
 
 
 def forwarding(budget: int, *, expires: bool = False, by_hand: bool = False) -> Scenario:
-    """A branch comes into main while a writer commits, and perhaps expires what it built on."""
+    """While a writer commits, and perhaps what it built on expires."""
     before = (*history(2), Actor("K", brancher(), "hand"))
     actors = [Actor("A", writer(2 if expires else 1)), Actor("F", forwarder(2), "forwarder")]
     if expires:
@@ -99,7 +97,7 @@ def forwarding(budget: int, *, expires: bool = False, by_hand: bool = False) -> 
 
 
 def branch_maker(of: int) -> Role:
-    """Make a branch of a snapshot. An error is told to its user, and nothing is promised."""
+    """An error is told to its user, and nothing is promised."""
 
     def role(stage: Stage) -> None:
         timeline = stage.timeline()
@@ -116,8 +114,6 @@ def branch_maker(of: int) -> Role:
 
 
 def branch_remover() -> Role:
-    """Delete the branch, with the shipped code."""
-
     def role(stage: Stage) -> None:
         timeline = stage.timeline()
         try:
@@ -129,7 +125,6 @@ def branch_remover() -> Role:
 
 
 def broken_branches(told: Iterable[Told], objects: Objects) -> Iterator[str]:
-    """What a branch that was reported as made lacks."""
     for line in told:
         if line.outcome != MADE:
             continue
@@ -150,7 +145,7 @@ def branched_while_expiring(budget: int, *, writes: bool = False, strikes: str =
     """A branch is made of a snapshot that an expiry removes: it is refused, or its files stay.
 
     Args:
-        writes: whether a writer commits meanwhile.
+        writes: a writer commits meanwhile.
         strikes: prefix of the labels of the requests that faults may strike.
     """
     before = (*history(1), Actor("over", writer(overwrites=True), "overwriter"))
@@ -167,8 +162,8 @@ def branched_again(budget: int, *, expires: bool, overlap: bool = True) -> Scena
     """A branch is deleted and made again, both begun at any time.
 
     Args:
-        expires: whether the snapshot that it begins with expires meanwhile.
-        overlap: whether it may be made again before the deletion has ended. Otherwise the expiry waits for both between the
+        expires: the snapshot that it begins with expires meanwhile.
+        overlap: it may be made again before the deletion has ended. Otherwise the expiry waits for both between the
             listing of branches and their snapshots, which limits the moments that are explored.
     """
     before = (

@@ -1,8 +1,8 @@
 """The actors that read a table's changes under a consumer, or from the checkpoint of a stream, and are started again.
 
-Owns: the roles `consuming` and `stream`, the scenarios with them, and `lost_changes`: what must hold for all that the readers
-of one consumer have read. Must not know: schedules, faults. Source: decisions 56, 61; H6, H18.
-Invariant: shipped code decides where a reader begins, what comes next, and when its consumer moves.
+Owns: the roles `consuming` and `stream`, the scenarios with them, and `lost_changes`: what must hold for all that the
+readers of one consumer have read. Must not know: schedules, faults. Source: decisions 56, 61; H6, H18. Invariant:
+shipped code decides where a reader begins, what comes next, and when its consumer moves.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from .simulated_store import Objects
 from .stage import Stage, Told
 
 TOOK, STOPPED = "took", "stopped"
-"""The outcomes of a batch that was worked on, and of a reader that cannot go on. Its `commit` is the name of the consumer."""
+"""A batch was worked on; a reader cannot go on. The `commit` is the name of the consumer."""
 
 
 def consuming(name: str, batches: int) -> Role:
-    """Work on so many batches under a consumer, from the beginning or from where it is, and end without a word."""
+    """From the beginning or from where the consumer is, and end without a word."""
 
     def role(stage: Stage) -> None:
         timeline, placed = stage.timeline(), False
@@ -54,7 +54,6 @@ def consuming(name: str, batches: int) -> Role:
 
 def stream(name: str, batches: int) -> Role:
     """A stream of Spark with a consumer: its checkpoint notes each batch's end before it, and that it landed after it.
-
     Started again, it goes on with its checkpoint, and repeats a batch that has not been noted as landed.
     """
 
@@ -174,7 +173,7 @@ def _of_readers(name: str, budget: int, readers: tuple[Actor, ...], others: tupl
 
 
 def consumed_while_expiring(budget: int) -> Scenario:
-    """A reader ends and another one goes on under its consumer, while what was read expires."""
+    """Another reader goes on under the consumer of one that ended, while what was read expires."""
     readers = (
         Actor("F", consuming("etl", 2), "stream"),
         Actor("G", consuming("etl", 2), "stream", after=("F",)),
@@ -183,7 +182,7 @@ def consumed_while_expiring(budget: int) -> Scenario:
 
 
 def streamed(budget: int) -> Scenario:
-    """A stream ends and goes on from its checkpoint, beside a writer."""
+    """A stream goes on from its checkpoint, beside a writer."""
     readers = (
         Actor("F", stream("etl", 1), "stream"),
         Actor("G", stream("etl", 2), "stream", after=("F",)),
@@ -192,7 +191,7 @@ def streamed(budget: int) -> Scenario:
 
 
 def streamed_while_restored(budget: int) -> Scenario:
-    """A stream ends and goes on from its checkpoint, while the table is rolled back by a commit, and expires."""
+    """While the table is rolled back by a commit, and expires."""
     readers = (
         Actor("F", stream("etl", 2), "stream"),
         Actor("G", stream("etl", 2), "stream", after=("F",)),

@@ -27,14 +27,12 @@ class Network(Protocol):
         """The store behind this connection."""
 
     def fail(self, fault: str, key: str, times: int = 1) -> None:
-        """Make the next writes of a key fail.
+        """Make the next `times` writes of a key fail.
 
         Args:
-            fault: `lost` (done, but the answer is cut), `dropped` (cut before it is done), `throttled` (refused for now),
-                `doubled` (done, but refused for now, so that the client sends it again), `late` (cut at once, and done
-                `LATE_MS` later).
-            key: the key of the object.
-            times: how many writes fail.
+            fault: `lost` (done, but the answer is cut), `dropped` (cut before it is done), `throttled` (refused for
+                now), `doubled` (done, but refused for now, so that the client sends it again), `late` (cut at once, and
+                done `LATE_MS` later).
         """
 
 

@@ -1,8 +1,7 @@
 """Contradictions: the fewest commits of a history that no serial order explains.
 
-Owns: `contradiction`. Must not know: tables, files, who recorded the commits, how orders are searched. Pure.
-
-First the commits are looked at right before the one that has no place in the order of publication, then those of single keys, and
+Owns: `contradiction`. Must not know: tables, files, who recorded the commits, how orders are searched. Pure. First the
+commits are looked at right before the one that has no place in the order of publication, then those of single keys, and
 all of them last.
 """
 
@@ -18,10 +17,8 @@ EARLIER = "earlier"
 
 
 def contradiction(ops: Sequence[Op], values: Mapping[str, str]) -> str:
-    """Empty if some order explains the values; else the fewest commits found that no order explains, as text.
-
-    Raises:
-        Undecided: see `order_of`.
+    """Empty if some order explains the values; else the fewest commits found that no order explains, as text. May raise
+    Undecided.
     """
     order, placed = by_publication(ops, values)
     if order is not None:
@@ -44,7 +41,6 @@ def contradiction(ops: Sequence[Op], values: Mapping[str, str]) -> str:
 
 
 Part = tuple[list[Op], dict[str, str]]
-"""Some commits, and the values that they leave."""
 
 
 def _near(ops: Sequence[Op], place: int, values: Mapping[str, str]) -> Part | None:
@@ -70,7 +66,7 @@ def _near(ops: Sequence[Op], place: int, values: Mapping[str, str]) -> Part | No
 
 
 def _of_one_key(ops: Sequence[Op], values: Mapping[str, str]) -> Part | None:
-    """What concerns a key that no order explains: most contradictions need no more, and are found sooner that way."""
+    """Most contradictions need no more than one key, and are found sooner that way."""
     named = {key_of(put) for op in ops for put in op.puts if put != "*"} | values.keys()
     for key in sorted(named):
         only, left = _busy(_of_key(ops, key)), {k: v for k, v in values.items() if k == key}
@@ -118,7 +114,7 @@ def _of_key(ops: Sequence[Op], key: str) -> list[Op]:
 
 
 def _says_nothing_of(gone: Sequence[Op], left: Sequence[Op], values: Mapping[str, str]) -> bool:
-    """Whether nothing that stays tells of a commit that goes: names it, or that a row is missing which it may have taken away."""
+    """Nothing that stays tells of a commit that goes: names it, or that a row is missing which it may have taken away."""
     names = {op.commit for op in gone}
     told = {name for value in values.values() for name in value.split("_")}
     told |= {name for op in left for name in op.found.values()}

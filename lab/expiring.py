@@ -21,11 +21,10 @@ from .simulated_store import Objects
 from .stage import PATHS, Stage, Told, read_only
 
 PLACED = "placed"
-"""The outcome of a consumer that was told that it can read from a snapshot on."""
 
 
 def consumer(name: str, snapshot: int) -> Role:
-    """Set a consumer to a snapshot. An error is told to its user, and nothing is promised."""
+    """An error is told to its user, and nothing is promised."""
 
     def role(stage: Stage) -> None:
         try:
@@ -38,7 +37,6 @@ def consumer(name: str, snapshot: int) -> Role:
 
 
 def unheld(told: Iterable[Told], objects: Objects) -> Iterator[str]:
-    """What a consumer that was told that it can read from a snapshot on cannot read."""
     for line in told:
         if line.outcome != PLACED:
             continue
@@ -63,7 +61,6 @@ def consumer_while_expiring(budget: int) -> Scenario:
 
 
 def expiring_beside_all(budget: int) -> Scenario:
-    """An expiry beside a writer, a compaction and a tag of what it removes."""
     before = (*history(1), Actor("over", writer(overwrites=True), "overwriter"))
     actors = (
         Actor("C", compactor(), "compactor"),
@@ -74,8 +71,8 @@ def expiring_beside_all(budget: int) -> Scenario:
 
 
 def expiring_after_a_rollback(budget: int) -> Scenario:
-    """A rollback has brought files back, and somebody has deleted its tag. The files stay when the snapshot that had them first
-    expires, beside a writer.
+    """A rollback has brought files back, and somebody has deleted its tag. The files stay when the snapshot that had
+    them first expires, beside a writer.
     """
     before = (
         *history(1),
@@ -88,5 +85,5 @@ def expiring_after_a_rollback(budget: int) -> Scenario:
 
 
 def _untag_all(stage: Stage) -> None:
-    """Delete every tag by hand, as somebody does who knows nothing of rollbacks."""
+    """As somebody does by hand who knows nothing of rollbacks."""
     stage.store.delete_many([info.key for info in stage.store.list(PATHS.tag_dir)])

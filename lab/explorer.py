@@ -66,8 +66,6 @@ class World:
 
 @dataclass(frozen=True)
 class Step:
-    """One step of a story."""
-
     actor: str
     request: str
     fault: str
@@ -81,11 +79,11 @@ class Exploration:
     """The result of an exploration.
 
     Attributes:
-        states: the number of different states; `depth`: the length of the longest of their shortest paths.
-        exhausted: whether every state within the budget was visited.
-        ends: how the stories may end, as far as callers and readers can tell: what each actor reported, and the rows of each
-            snapshot, from the top down.
-        violation: the first violation, with the choices that lead to it.
+        states: the different states; `depth`: the length of the longest of their shortest paths.
+        exhausted: every state within the budget was visited.
+        ends: how the stories may end, as far as callers and readers can tell: what each actor reported, and the rows of
+            each snapshot, from the top down.
+        violation: the first one, with the choices that lead to it.
     """
 
     scenario: Scenario
@@ -106,8 +104,6 @@ class Exploration:
 
 
 class Explorer:
-    """Explores one scenario."""
-
     def __init__(self, scenario: Scenario, independence: Independence | None = None) -> None:
         self.scenario = scenario
         self.cast = Cast(scenario.actors, scenario.schema, scenario.longest)
@@ -120,7 +116,6 @@ class Explorer:
     # ----------------------------------------------------------------------------------------------------- the world
 
     def first(self) -> World:
-        """The state before the first step."""
         objects: Objects = dict(self.scenario.given)
         for number, actor in enumerate(self.scenario.before):
             objects = play_alone(actor, 100 + number, objects, self.scenario.schema)
@@ -138,7 +133,6 @@ class Explorer:
         )
 
     def choices(self, world: World) -> Iterator[Choice]:
-        """The possible next steps."""
         for number, request in enumerate(world.in_flight):
             if request not in world.in_flight[:number]:
                 yield -1 - number, ""
@@ -164,7 +158,7 @@ class Explorer:
         return self.cast.plays[world.actors[self.names.index(name)]].pending is None
 
     def _sleeps(self, world: World, name: str) -> bool:
-        """Whether the scenario lets an actor wait for others to end."""
+        """The scenario lets an actor wait for others to end."""
         index = self.names.index(name)
         label, awaited = self.scenario.actors[index].holds
         pending = self.cast.plays[world.actors[index]].pending
@@ -186,7 +180,6 @@ class Explorer:
             yield from (f"{REFUSED}{key}" for key in pending.keys if key in world.objects)
 
     def moved(self, world: World, choice: Choice) -> World:
-        """The state after one choice."""
         index, fault = choice
         if index < 0:
             request = world.in_flight[-1 - index]
@@ -219,13 +212,13 @@ class Explorer:
         )
 
     def _late(self, world: World, index: int, asked: Request, reply: Reply) -> Reply:
-        """The reply, with an hour added if the actor slept meanwhile or the request takes that long."""
+        """With an hour added if the actor slept meanwhile or the request takes that long."""
         slow = any(asked.label.startswith(label) for label in self.scenario.slow)
         passed_s = NAP_S * (world.naps[index] + slow)
         return replace(reply, nap_s=reply.nap_s + passed_s) if passed_s else reply
 
     def _naps(self, world: World, index: int, asked: Request) -> tuple[bool, ...]:
-        """Which actors sleep for an hour: those under way while snapshots expire, as expiry spares young snapshots (H6)."""
+        """Those sleep for an hour that are under way while snapshots expire, as expiry spares young snapshots (H6)."""
         naps = [slept and i != index for i, slept in enumerate(world.naps)]
         expires = asked.operation == "delete" and any(key.startswith("snapshot/snapshot-") for key in asked.keys)
         if expires and self.scenario.actors[index].kind == "expirer" and not self.scenario.by_hand:
@@ -244,7 +237,6 @@ class Explorer:
         return frozenset(line.commit for line in told if line.outcome == "committed")
 
     def _noted(self, world: World, key: str, objects: Objects) -> History:
-        """The history, extended by the snapshot that was just written."""
         if not key.startswith("snapshot/snapshot-") or key not in objects or objects[key] is world.objects.get(key):
             return world.published
         return self._chronicle.noted(world.published, objects, key)
@@ -274,7 +266,7 @@ class Explorer:
         return answer(objects, request)[1]
 
     def _taken_away(self, index: int, request: Request, before: Objects, after: Objects) -> frozenset[str]:
-        """The snapshots that a rollback, or a writer that renames over names, removed on purpose."""
+        """By a rollback, or a writer that renames over names, on purpose."""
         if self.scenario.actors[index].kind not in ("rollback", "foreign"):
             return frozenset()
         keys = [k for k in (request.key, *request.keys) if k.startswith("snapshot/snapshot-")]
@@ -287,7 +279,6 @@ class Explorer:
     # ------------------------------------------------------------------------------------------------------- judging
 
     def judge(self, world: World) -> list[Violation]:
-        """The violations in this state."""
         plays = [self.cast.plays[n] for n in world.actors]
         ended = all(play.pending is None for play in plays)
         if self.scenario.has("dropper") and not ended:
@@ -333,7 +324,7 @@ class Explorer:
         return reading
 
     def end(self, world: World) -> End:
-        """A state as callers and readers see it."""
+        """As callers and readers see it."""
         told = tuple(self.cast.plays[number].told for number in world.actors)
         return told, tuple(view.visible for view in self._reading(world).views)
 
@@ -349,7 +340,7 @@ class Explorer:
                     )
 
     def key(self, world: World) -> bytes:
-        """A state as a hash of 16 bytes: what readers can see, the requests in flight, and the state of every actor."""
+        """A hash of 16 bytes: what readers can see, the requests in flight, and the state of every actor."""
         whole = self.scenario.doomed is not None or self.scenario.has("cleaner")
         seen = frozenset(world.objects.items()) if whole else self._footprint(world.objects)
         # A request that is sent twice can land twice.
@@ -359,7 +350,7 @@ class Explorer:
         return hashlib.blake2b(text.encode(), digest_size=16).digest()
 
     def _footprint(self, objects: Objects) -> Hashable:
-        """What readers can reach. It is cached because it is needed twice per state."""
+        """Cached because it is needed twice per state."""
         if self._seen[0] is not objects:
             self._seen = (objects, footprint(objects))
         return self._seen[1]
@@ -367,7 +358,6 @@ class Explorer:
     # ------------------------------------------------------------------------------------------------------- stories
 
     def story(self, path: tuple[Choice, ...]) -> list[Step]:
-        """A path, step by step."""
         world, steps = self.first(), []
         for index, fault in path:
             if index < 0:
@@ -395,8 +385,8 @@ def explore(
 
     Args:
         max_states, max_seconds: limits; the coverage is "not all" if one is reached.
-        independent: which requests are played at once. If an actor then does what it relies on nobody to do, the exploration
-            begins again with less.
+        independent: which requests are played at once. If an actor then does what it relies on nobody to do, the
+            exploration begins again with less.
     """
     began = time.monotonic()
     for independence in (independent or Independence(scenario), Independence(scenario, snapshots_stay=False)):
@@ -452,7 +442,7 @@ def _search(
 
 @contextmanager
 def _without_collector() -> Iterator[None]:
-    """Run without the garbage collector: searching millions of long-lived tuples for cycles would double the time."""
+    """Searching millions of long-lived tuples for cycles would double the time."""
     was = gc.isenabled()
     gc.disable()
     try:
@@ -463,7 +453,7 @@ def _without_collector() -> Iterator[None]:
 
 
 def play_alone(actor: Actor, number: int, objects: Objects, schema: TableSchema | None) -> Objects:
-    """The contents of a store after an actor has played alone and without faults."""
+    """Without faults."""
     held = objects
 
     def wire(request: Request) -> Reply:

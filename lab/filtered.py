@@ -37,12 +37,7 @@ def _rules(schema_json: bytes) -> MergeRules:
 
 
 def resurrected(alive: Sequence[ManifestEntry], marks: Marks, schema_json: bytes, *, vectors: bool) -> tuple[str, ...]:
-    """The rows that a read with a filter returns, although a read without it has newer ones of their keys, or deletes.
-
-    Args:
-        alive: the live files of a snapshot.
-        schema_json: the table's schema.
-    """
+    """The rows that a read with a filter returns, although a read without it has newer ones of their keys, or deletes."""
     rules = _rules(schema_json)
     seen = key_pruning.visible(alive, rules)
     newest = {row.text for row in winners(seen, marks, vectors=vectors)[0]}

@@ -19,11 +19,10 @@ from .scenarios_writers import history
 from .stage import Stage, Told
 
 READ = "read"
-"""The outcome of a snapshot whose changes were read."""
 
 
 def follower(looks: int) -> Role:
-    """Look for new changes so many times, and read all that there are, from the beginning on. An error ends it."""
+    """All that there are, from the beginning on, so many times. An error ends it."""
 
     def role(stage: Stage) -> None:
         timeline, position = stage.timeline(), Position(0)
@@ -41,7 +40,7 @@ def follower(looks: int) -> Role:
 
 
 def misread(told: Iterable[Told], published: Mapping[str, Published]) -> Iterator[str]:
-    """What is wrong with what a follower has read: a gap, a snapshot twice, or one that was not built on the one before it."""
+    """A gap, a snapshot twice, or one that was not built on the one before it."""
     last: dict[str, tuple[int, str]] = {}
     for line in told:
         if line.outcome != READ:
@@ -56,7 +55,7 @@ def misread(told: Iterable[Told], published: Mapping[str, Published]) -> Iterato
 
 
 def followed_while_rolled_back(budget: int) -> Scenario:
-    """A follower sleeps while the table is rolled back and other snapshots get the freed ids."""
+    """While a follower sleeps, the table is rolled back and other snapshots get the freed ids."""
     actors = (
         Actor("F", follower(2), "follower"),
         Actor("Z", rollback(1), "rollback"),
@@ -68,7 +67,7 @@ def followed_while_rolled_back(budget: int) -> Scenario:
 
 
 def followed_while_expiring(budget: int) -> Scenario:
-    """A follower sleeps while others commit, and expire what it has still to read."""
+    """While a follower sleeps, others commit, and expire what it has still to read."""
     actors = (
         Actor("F", follower(2), "follower"),
         Actor("B", writer(2)),

@@ -1,9 +1,8 @@
 """Seeded histories of jobs that read and write a few keys at once: is there a serial order that respects the time?
 
-Owns: `run_history`, `HistoryRun`. Must not know: how time passes, how orders are searched. Source: architecture §8 (seeds);
-decisions 82 and 84; H13, H14.
-Invariants: what a commit did, and what it found, is taken from its snapshot at the publication, never from the table that is
-judged. A seed replays to the same history.
+Owns: `run_history`, `HistoryRun`. Must not know: how time passes, how orders are searched. Source: architecture §8
+(seeds); decisions 82 and 84; H13, H14. Invariants: what a commit did, and what it found, is taken from its snapshot at
+the publication, never from the table that is judged. A seed replays to the same history.
 """
 
 from __future__ import annotations
@@ -43,9 +42,8 @@ class HistoryRun:
     """The result of one seed.
 
     Attributes:
-        commits: how many commits of rows are in the history.
-        wrong: what no serial order explains, or whose outcome was told wrongly; empty if nothing is.
-        undecided: whether there were too many orders to judge it.
+        wrong: what no serial order explains, or whose outcome was told wrongly.
+        undecided: there were too many orders to judge it.
     """
 
     seed: int
@@ -57,8 +55,7 @@ class HistoryRun:
 def run_history(seed: int, *, jobs: int = 14, weather: Weather = STORMY, rides: bool | None = None) -> HistoryRun:
     """Run jobs that write, change and remove rows, take commits back, and compact, and judge what is left.
 
-    Args:
-        rides: whether the table has no primary key, and its jobs ride with each other; None: every third seed.
+    `rides` says whether the table has no primary key, and its jobs ride with each other; by default every third seed.
 
     >>> run_history(1, jobs=4, weather=Weather()).wrong
     ''
@@ -104,7 +101,7 @@ Chosen = tuple[bool, Role]
 
 
 def _job(dice: random.Random, writers: list[str]) -> Chosen:
-    """One job of a table with a primary key. Its numbers are those of a clock that may be ahead. The first writes all keys."""
+    """With a primary key. Its numbers are those of a clock that may be ahead. The first job writes all keys."""
     if not writers:
         return True, Upserter(KEYS)
     ahead = dice.choice((1, 10, 20, 30, 40))
@@ -126,7 +123,7 @@ def _job(dice: random.Random, writers: list[str]) -> Chosen:
 
 
 def _rider(dice: random.Random, writers: list[str]) -> Chosen:
-    """One job of a table whose appends ride with each other. The first appends alone."""
+    """Appends ride with each other. The first job appends alone."""
     if not writers:
         return True, writer(rides=True)
     kinds: tuple[tuple[int, Callable[[], Chosen]], ...] = (
@@ -142,7 +139,7 @@ def _rider(dice: random.Random, writers: list[str]) -> Chosen:
 
 
 def _copies(*, recovers: bool) -> Role:
-    """Clone the table, unless it is empty or the store fails."""
+    """Unless the table is empty or the store fails."""
 
     def role(stage: Stage) -> None:
         with suppress(LakelatchError):
@@ -196,7 +193,7 @@ def _told_wrongly(simulation: Simulation, landed: set[str], history: History) ->
 
 
 def _commits(made: Published) -> tuple[str, ...]:
-    """The commits in a snapshot. One that says nothing of its own has appended rows, which are named after their commits."""
+    """One that says nothing of its own has appended rows, which are named after their commits."""
     return (made.commit,) if made.commit else tuple(sorted(made.added))
 
 
@@ -207,7 +204,7 @@ def _puts(commit: str, made: Published) -> tuple[str, ...]:
 
 
 def _values(rows: Iterable[str]) -> dict[str, str]:
-    """The values by key. A row without a primary key has a key of its own: its commit."""
+    """By key. A row without a primary key has a key of its own: its commit."""
     return values_of(row if "~" in row else f"{row}~{row}" for row in rows)
 
 

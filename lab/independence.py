@@ -1,9 +1,8 @@
 """Which requests of one actor commute with everything that any other actor may still do.
 
-Owns: `Independence`. Must not know: schedules, guarantees, what actors do.
-Invariant: the reply to an independent request is the same now and at any later time, and no other actor's reply depends on it.
-So it is played at once, and no story is lost: one in which it comes later has the same replies, and ends in the same state.
-Faults still strike it, and what it leaves is judged.
+Owns: `Independence`. Must not know: schedules, guarantees, what actors do. Invariant: the reply to an independent request is
+the same now and at any later time, and no other actor's reply depends on it. So it is played at once, and no story is lost: one
+in which it comes later has the same replies, and ends in the same state. Faults still strike it, and what it leaves is judged.
 """
 
 from __future__ import annotations
@@ -21,24 +20,21 @@ COPIES = "copy/"
 """The folder of the table's clone."""
 EARLIEST = "snapshot/EARLIEST"
 _OWN = ("manifest/", "bucket-", "index/")
-"""Files with names that only one actor gives."""
+"""Names that only one actor gives."""
 _LISTS = "manifest/manifest-list-"
 _COMMITS_ONLY = frozenset(
     {"writer", "overwriter", "deleter", "merger", "compactor", "recoverer", "restorer", "stream", "cloner"}
 )
-"""Actors that only add snapshots."""
 
 
 class Independence:
     """The independent requests of one scenario.
 
-    Args:
-        snapshots_stay: as below; None if the kinds of the actors decide.
-
     Attributes:
-        snapshots_stay: nobody removes a snapshot, or writes over one, or over EARLIEST. Then what exists can be read with the
-            same reply at any time, and its name is refused at any time. A writer's deletion of its own files is independent too:
-            another actor misses them only if a snapshot needs them, and then they are missing in all later states.
+        snapshots_stay: nobody removes a snapshot, or writes over one, or over EARLIEST. Then what exists can be read
+            with the same reply at any time, and its name is refused at any time. A writer's deletion of its own files
+            is independent too: another actor misses them only if a snapshot needs them, and then they are missing in
+            all later states. By default the kinds of the actors decide.
         mistaken: all snapshots were to stay, but an actor removed one, or wrote other bytes over one or over another file.
     """
 
@@ -60,7 +56,7 @@ class Independence:
         self._owned = not rides and self._lists_owned
 
     def holds(self, request: Request | None, index: int, objects: Objects) -> bool:
-        """Whether a request concerns its own actor only, and the actor cannot sleep before it."""
+        """A request concerns its own actor only, and the actor cannot sleep before it."""
         if request is None or request.operation == "drop":
             return False
         label, awaited = self._scenario.actors[index].holds
@@ -93,10 +89,8 @@ class Independence:
         return request.operation == "write"
 
     def left(self, in_flight: tuple[Request, ...], objects: Objects) -> tuple[Request, ...]:
-        """The requests in flight without those that can do nothing any more, whenever they land.
-
-        That is a create of a snapshot that exists and stays, and a write of a file of its writer's own that holds these bytes:
-        no other bytes are ever written under its name.
+        """Without those that can do nothing any more: a create of a snapshot that exists and stays, and a write of a
+        file of its writer's own that holds these bytes, as no other bytes are ever written under its name.
         """
         return tuple(request for request in in_flight if not self._is_void(request, objects))
 

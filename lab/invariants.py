@@ -27,8 +27,6 @@ __all__ = ["Context", "Reading", "View", "Violation", "look", "violations"]
 
 @dataclass(frozen=True)
 class Violation:
-    """A broken guarantee."""
-
     promise: str
     text: str
 
@@ -44,9 +42,9 @@ class Context:
         removed: the identities of snapshots that a rollback or an overwriting writer removed on purpose.
         published: every snapshot that ever existed.
         gone: the names of commits that were reported, and then dropped together with their table.
-        troubled: whether anything has failed so far, or taken very long.
-        deletes: whether the table may hold half-expired snapshots below the top.
-        foreign: whether a writer may rename over published snapshots.
+        troubled: something has failed so far, or taken very long.
+        deletes: the table may hold half-expired snapshots below the top.
+        foreign: a writer may rename over published snapshots.
         twins: commit labels that share one identity.
         keyed: the table has a primary key: rows replace each other.
     """
@@ -61,7 +59,7 @@ class Context:
     keyed: bool = False
 
     def undone(self, identity: str) -> bool:
-        """Whether this snapshot, or one that it is based on, was removed on purpose."""
+        """This snapshot, or one that it is based on, was removed on purpose."""
         seen: set[str] = set()
         while identity and identity not in seen:
             if identity in self.removed:
@@ -72,7 +70,6 @@ class Context:
 
 
 def violations(objects: Objects, reading: Reading, told: Iterable[Told], context: Context) -> list[Violation]:
-    """Return every guarantee that this state breaks."""
     told = list(told)
     found = list(_of_the_table(objects, reading, context))
     seen = frozenset(reading.top.visible) if reading.top else frozenset()
@@ -164,7 +161,7 @@ def _not_as_told(line: Told, reading: Reading, context: Context) -> Iterator[Vio
 
 
 def _of_the_table(objects: Objects, reading: Reading, context: Context) -> Iterator[Violation]:
-    """Invariants that do not depend on a caller: references, counts, one history."""
+    """What does not depend on a caller: references, counts, one history."""
     if reading.failure:
         yield Violation("G4", f"the table cannot be read: {reading.failure}")
     for number, view in enumerate(reading.views):

@@ -52,7 +52,6 @@ def rows_of(file_name: str) -> list[KeyRow]:
 
 
 def key_file(rows: Iterable[KeyRow], *, made_by: str = "", level: int = 0, source: int = 0) -> DataFile:
-    """The file that holds some rows, by ascending keys."""
     rows = sorted(rows, key=lambda row: row.key)
     numbers = [row.number for row in rows]
     return DataFile(
@@ -75,7 +74,6 @@ def _key(value: int) -> bytes:
 
 @lru_cache(maxsize=100)
 def is_keyed(schema_json: bytes) -> tuple[bool, bool]:
-    """Whether a table has a primary key, and whether it has deletion vectors."""
     schema = parse_schema(schema_json, "schema")
     return bool(schema.primary_keys), schema.options.get(opt.DELETION_VECTORS)
 
@@ -83,9 +81,8 @@ def is_keyed(schema_json: bytes) -> tuple[bool, bool]:
 def winners(
     alive: Iterable[ManifestEntry], marks: Marks, *, vectors: bool
 ) -> tuple[tuple[KeyRow, ...], tuple[str, ...]]:
-    """The newest row of each key, also one that deletes; and what is wrong with them.
-
-    With vectors, a key has one row above level 0 that is not marked, and any row of level 0 is newer than that.
+    """The newest row of each key, also one that deletes; and what is wrong with them. With vectors, a key has one row
+    above level 0 that is not marked, and any row of level 0 is newer than that.
     """
     found: dict[int, list[tuple[bool, KeyRow, int]]] = {}
     for entry in alive:
@@ -107,12 +104,12 @@ def winners(
 
 
 def hash_of(key: int) -> bytes:
-    """The hash of a key is the key, as an index file of dynamic buckets holds it."""
+    """The key itself, as an index file of dynamic buckets holds it."""
     return key.to_bytes(4, "big")
 
 
 def hashes_in(data: bytes) -> frozenset[bytes]:
-    """The hashes that an index file of dynamic buckets holds.
+    """As an index file of dynamic buckets holds them.
 
     >>> hashes_in(hash_of(1) + hash_of(2)) == {hash_of(1), hash_of(2)}
     True
@@ -121,11 +118,7 @@ def hashes_in(data: bytes) -> frozenset[bytes]:
 
 
 def unindexed(alive: Iterable[ManifestEntry], hashes: Mapping[int, bytes]) -> tuple[str, ...]:
-    """The rows of dynamic buckets whose keys their bucket's hash index lacks: the next writer would give them another bucket.
-
-    Args:
-        hashes: the contents of the index files, by bucket.
-    """
+    """Rows of dynamic buckets whose keys their hash index lacks: the next writer would give them another bucket."""
     known = {bucket: hashes_in(data) for bucket, data in hashes.items()}
     return tuple(
         row.text

@@ -36,12 +36,12 @@ SHIPPED_USERS = identity.REMEMBERED_USERS
 
 
 def expirer(retained: int = 1, *, times: int = 1, every_s: float | None = None) -> Role:
-    """Expire snapshots the given number of times, with the shipped code.
+    """Expire snapshots with the shipped code.
 
     Args:
         retained: the number of snapshots to keep.
-        every_s: the seconds between two runs by this actor's clock; the table's own retention then decides. None: as if all
-            earlier snapshots were old, and every actor under way had slept.
+        every_s: the seconds between two runs by this actor's clock; the table's own retention then decides. None: as if
+            all earlier snapshots were old, and every actor under way had slept.
     """
 
     def role(stage: Stage) -> None:
@@ -61,12 +61,7 @@ def expirer(retained: int = 1, *, times: int = 1, every_s: float | None = None) 
 
 
 def rollback(to: int, *, tells: bool = True) -> Role:
-    """Roll the table back as the format does: LATEST first, then delete the later snapshots from the top down (format/commit
-    §11).
-
-    Args:
-        tells: whether it writes LATEST.
-    """
+    """As the format does: LATEST first (if `tells`), then delete the later snapshots from the top down (format/commit §11)."""
 
     def role(stage: Stage) -> None:
         try:
@@ -106,7 +101,7 @@ def restorer(to: int = 0, *, back: int = 0) -> Role:
 
 
 def tagger(name: str, of: int | str) -> Role:
-    """Make a tag with the shipped code, of a snapshot or of another tag. The caller is told only that it was made."""
+    """Of a snapshot or of another tag, with the shipped code. The caller is told only that it was made."""
 
     def role(stage: Stage) -> None:
         timeline = stage.timeline()
@@ -122,7 +117,7 @@ def tagger(name: str, of: int | str) -> Role:
 
 
 def untagger(name: str) -> Role:
-    """Delete a tag, and what only it needs, with the shipped code."""
+    """And what only it needs, with the shipped code."""
 
     def role(stage: Stage) -> None:
         timeline = stage.timeline()
@@ -135,7 +130,7 @@ def untagger(name: str) -> Role:
 
 
 def cleaner(old: Callable[[str], bool]) -> Role:
-    """Delete orphans with the shipped code. `old` decides by a file's key whether it is old enough."""
+    """With the shipped code. `old` decides by a file's key whether it is old enough."""
 
     def role(stage: Stage) -> None:
         timeline = Timeline(cast(Store, _Aged(stage.store, old)), PATHS, stage.around.executor)
@@ -148,11 +143,7 @@ def cleaner(old: Callable[[str], bool]) -> Role:
 
 
 def foreign_cleaner(old: Callable[[str], bool]) -> Role:
-    """Delete old data files that no snapshot names, as another engine does, which knows neither journals nor intents.
-
-    Args:
-        old: decides by a file's key whether it is old enough.
-    """
+    """Delete old data files that no snapshot names, as another engine does, which knows neither journals nor intents."""
 
     def role(stage: Stage) -> None:
         timeline = stage.timeline()
@@ -167,8 +158,6 @@ def foreign_cleaner(old: Callable[[str], bool]) -> Role:
 
 
 class _Aged:
-    """A store whose files are old or young by their keys."""
-
     def __init__(self, store: Store, old: Callable[[str], bool]) -> None:
         self._store, self._old = store, old
 
@@ -181,7 +170,7 @@ class _Aged:
 
 
 def hints(**values: bytes | None) -> Role:
-    """Write hints by hand, and remove those that are None: `hints(EARLIEST=None)`."""
+    """By hand; those that are None are removed: `hints(EARLIEST=None)`."""
 
     def role(stage: Stage) -> None:
         for name, data in values.items():
@@ -194,7 +183,7 @@ def hints(**values: bytes | None) -> Role:
 
 
 def forgetful(role: Role, users: int = 1) -> Role:
-    """A role on a table whose snapshots remember this number of commit users only; those of other roles are as shipped."""
+    """On a table whose snapshots remember this number of commit users only; those of other roles are as shipped."""
 
     def smaller(stage: Stage) -> None:
         with patch.object(identity, "REMEMBERED_USERS", users):
@@ -205,8 +194,6 @@ def forgetful(role: Role, users: int = 1) -> Role:
 
 
 def alterer(**options: str) -> Role:
-    """Set options of the table, with the shipped code."""
-
     def role(stage: Stage) -> None:
         try:
             changes = [set_option(key, value) for key, value in options.items()]
@@ -218,7 +205,7 @@ def alterer(**options: str) -> Role:
 
 
 def dropper(again: TableSchema | None = None, commits: int = 0) -> Role:
-    """Drop the table at once. If a schema is given, create another table at the same location, and commit to it."""
+    """At once. If a schema is given, create another table at the same location, and commit to it."""
 
     def role(stage: Stage) -> None:
         stage.wire(Request("drop", ""))

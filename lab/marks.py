@@ -18,10 +18,7 @@ _MAGIC = bytes.fromhex("5e43f2d0")
 
 
 def index_file(name: str, marked: Mapping[str, Sequence[int]]) -> tuple[IndexFile, bytes]:
-    """Make an index file that marks rows of some data files.
-
-    Args:
-        marked: data file -> positions of the deleted rows.
+    """An index file that marks the given positions of some data files.
 
     >>> file, data = index_file("index-D1", {"data-A1+B1.parquet": [1]})
     >>> positions_in(data, file.deletion_vectors[0])
@@ -36,16 +33,11 @@ def index_file(name: str, marked: Mapping[str, Sequence[int]]) -> tuple[IndexFil
 
 
 def positions_in(data: bytes, found: DeletionVectorRange) -> tuple[int, ...]:
-    """The positions that one vector of an index file marks."""
     return tuple(int(p) for p in decode_vector(data[found.offset : vector_end(found)], found, None, "an index file"))
 
 
 def marks_in(entries: Sequence[IndexEntry], files: Mapping[str, bytes]) -> dict[str, tuple[int, ...]]:
-    """Data file -> positions that the live index files mark. If two of them cover one file, the later one counts.
-
-    Args:
-        files: the bytes of the index files, by name.
-    """
+    """By data file. If two live index files cover one file, the later one counts."""
     return {
         vector.data_file: positions_in(files[entry.file.file_name], vector)
         for entry in entries

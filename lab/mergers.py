@@ -1,9 +1,9 @@
 """The actor that changes rows by a key, as DELETE, UPDATE and MERGE do in a table without a primary key.
 
-Owns: the role `merger`, and the rows of such tables, which are named by their commit and key: `A1~2`. Must not know: schedules,
-faults, invariants. Source: decision 60; format/deletion-vectors §2; H12, H22.
-Invariant: shipped code plans the change, plans it again after a conflict, and makes its vectors. Only what is in a data file
-comes from the file's name, where the shipped code would read and write Parquet.
+Owns: the role `merger`, and the rows of such tables, which are named by their commit and key: `A1~2`. Must not know:
+schedules, faults, invariants. Source: decision 60; format/deletion-vectors §2; H12, H22. Invariant: shipped code plans
+the change, plans it again after a conflict, and makes its vectors. Only what is in a data file comes from the file's
+name, where the shipped code would read and write Parquet.
 """
 
 from __future__ import annotations
@@ -40,12 +40,7 @@ _SHIPPED = ((append_table, "uuid"), (append_table, "TableWriter"), (run, "MACHIN
 
 @dataclass(frozen=True)
 class KeyedChange:
-    """A MERGE of rows that each have a key: the row with the key is replaced, or there is none and one is added.
-
-    Attributes:
-        label: the commit, after which new rows are named.
-        puts: the keys of the source; with a minus sign, the row with the key is deleted.
-    """
+    """`steps` is the length of the mutant's shortest story."""
 
     label: str
     puts: tuple[str, ...]
@@ -76,16 +71,13 @@ class KeyedChange:
         raise NotImplementedError("rows are made by `changed_by_name`")
 
     def inserted(self, met: Any) -> pa.Table | None:
-        """Rows for the keys that no row of the table has."""
         return self.rows(put for n, put in enumerate(self.puts) if n not in met)
 
     def rows(self, puts: Iterator[str]) -> pa.Table | None:
-        """The new rows of some keys; those that are deleted have none."""
         names = [f"{self.label}~{put}" for put in puts if not put.startswith("-")]
         return pa.table({"row": names}) if names else None
 
     def changed(self, split: Split, deleted: Any) -> FileChange:
-        """What it does to one file, by the file's name."""
         numbers = {put.lstrip("-"): n for n, put in enumerate(self.puts)}
         gone = set() if deleted is None else set(deleted.tolist())
         rows = enumerate(rows_in(split.files[0].file_name))
@@ -102,7 +94,6 @@ class KeyedChange:
 
 
 def changed_by_name(changer: FileChanger, splits: Sequence[Split]) -> Iterator[FileChange]:
-    """Change files one after the other; their rows are found by their names."""
     change = changer.operation
     assert isinstance(change, KeyedChange)
     for split in splits:
@@ -110,7 +101,7 @@ def changed_by_name(changer: FileChanger, splits: Sequence[Split]) -> Iterator[F
 
 
 class NamedRows:
-    """Writes new rows into a file that is named after them, which travels with the commit."""
+    """Until the mutant is killed. The story is written while the bug is still planted."""
 
     def __init__(self, store: Any, schema: Any, job: str, travelling: bool) -> None:
         self._job, self._rows = job, list[str]()
@@ -130,11 +121,7 @@ class NamedRows:
 
 
 def merger(*puts: str) -> Role:
-    """Change the rows of some keys in one commit, planned again as often as the shipped code does.
-
-    Args:
-        puts: as for `KeyedChange`.
-    """
+    """In one commit, planned again as often as the shipped code does. For `puts` see `KeyedChange`."""
 
     def role(stage: Stage) -> None:
         label = f"{stage.name}1"
@@ -188,7 +175,7 @@ def _all(patches: Sequence[tuple[Any, str, Any]]) -> AbstractContextManager[Any]
 
 
 def adder(*keys: str) -> Role:
-    """Append one file with a row of each key, whether there is one or not."""
+    """One file with a row of each key, whether there is one or not."""
 
     def role(stage: Stage) -> None:
         label = f"{stage.name}1"

@@ -1,8 +1,8 @@
 """Historic bugs, planted one at a time: a check that does not find them proves nothing.
 
-Owns: `MUTANTS`, each with the replaced function and the scenarios that must find it, and the table of the results. Bugs in the
-contents of a commit are in `mutants_of_changes`. Must not know: how scenarios are explored.
-Source: architecture §8; format/commit §5, §6.
+Owns: `MUTANTS`, each with the replaced function and the scenarios that must find it, and the table of the results. Bugs
+in the contents of a commit are in `mutants_of_changes`. Must not know: how scenarios are explored. Source: architecture
+§8; format/commit §5, §6.
 """
 
 from __future__ import annotations
@@ -64,12 +64,10 @@ def _handler(phase: machine.Phase, event: type[Any], leads_to: tuple[machine.Pha
 
 
 def _unknown_is_failed(state: machine.CommitState, event: ev.AnswerLost) -> machine.Step:
-    """A missing answer is treated as a failed commit, and everything is cleaned up."""
     return machine._conclude(state, do.NotCommitted("store-unavailable", event.reason))
 
 
 def _refusal_is_loss(state: machine.CommitState, event: ev.PublishRefused) -> machine.Step:
-    """A 412 is trusted without reading back."""
     winner = replace(machine._ours(state), identity="somebody")
     after = replace(state, phase=machine.Phase.RETRY, lost_to=(*state.lost_to, winner))
     return after, (do.AwaitRetry(state.attempt, winner),)
@@ -82,7 +80,6 @@ def _clean_after_unknown(state: machine.CommitState, reason: str) -> machine.Ste
 
 
 def _nothing_is_lost(state: machine.CommitState, event: ev.FoundNothing) -> machine.Step:
-    """A free name is treated as a lost attempt: a new one begins while the old send may still land."""
     winner = machine._ours(state)
     after = replace(state, phase=machine.Phase.RETRY, lost_to=(*state.lost_to, winner))
     return after, (do.AwaitRetry(state.attempt, winner),)
@@ -99,7 +96,6 @@ def _no_trace(user: str | None, *where: Any, **how: Any) -> identity_recall.Reca
 def _trace_of_anything(
     user: str | None, base: Any, timeline: Timeline, *known: Any, **how: Any
 ) -> identity_recall.Recalled:
-    """Treats any snapshot file of the user as its commit, even if it is not part of the history."""
     recalled = identity_recall.recall(user, base, timeline, *known, **how)
     for number in range(recalled.inspected_through, 0, -1):
         found = timeline.find(number)
@@ -109,7 +105,6 @@ def _trace_of_anything(
 
 
 def _trusting_look(self: Timeline, seen: Any = None, **how: Any) -> Latest:
-    """The hint is trusted if there is one."""
     hinted = self.hint("LATEST")
     if hinted is not None:
         found = self.find(hinted)
@@ -130,7 +125,6 @@ _build_snapshot = attempt.build_snapshot
 
 
 def _stale_counts(request: Any, base: Any, *args: Any, **kwargs: Any) -> Any:
-    """The totals and the id of the first attempt are kept for another base."""
     made = _build_snapshot(request, base, *args, **kwargs)
     return replace(made, total_record_count=made.delta_record_count)
 
@@ -139,7 +133,6 @@ _uploads = run.CommitRun.uploads
 
 
 def _base_list_reused(self: run.CommitRun, effect: Any) -> Any:
-    """The base list of the first attempt is used for all later ones."""
     if not isinstance(effect, do.WriteBaseList):
         return _uploads(self, effect)
     files, answer = self.__dict__.setdefault("first lists", _uploads(self, effect))
@@ -148,7 +141,6 @@ def _base_list_reused(self: run.CommitRun, effect: Any) -> Any:
 
 
 def _publish_first(state: machine.CommitState, what: str) -> machine.Step:
-    """The snapshot is published as soon as the base list is uploaded, although other uploads are still under way."""
     missing = state.missing - {what}
     if "base list" in missing:
         return replace(state, missing=missing, phase=machine.Phase.BASE_LIST), ()
@@ -156,7 +148,6 @@ def _publish_first(state: machine.CommitState, what: str) -> machine.Step:
 
 
 def _upload_failure_is_fine(self: Any, file: Any) -> None:
-    """A failed upload is ignored."""
     from ..core.errors import LakelatchError
 
     try:
@@ -166,12 +157,10 @@ def _upload_failure_is_fine(self: Any, file: Any) -> None:
 
 
 def _discards_too_much(state: machine.CommitState, event: ev.LineageVerified) -> machine.Step:
-    """The winner cleans up everything that it wrote, even its own commit."""
     return machine._verified(replace(state, ledger=replace(state.ledger, named=())), event)
 
 
 def _new_bytes_each_send(self: run.CommitRun, effect: do.Publish) -> ev.Event:
-    """A resend has new bytes: a snapshot with another uuid under the same name."""
     made = self._attempt().snapshot
     if effect.send > 1 and made is not None:
         snapshot = replace(made, uuid=str(self.around.new_uuid()))
@@ -201,7 +190,7 @@ def _used_before_chosen(timeline: Timeline, schema: Any, retention: Any, *about:
 
 
 def _silent_expiry(timeline: Timeline, earliest_id: int) -> None:
-    """The expiry is not announced before the last look for tags."""
+    """Without an announcement before the last look for tags."""
 
 
 def _no_second_look(steps: Any, *about: Any) -> Any:
@@ -209,7 +198,6 @@ def _no_second_look(steps: Any, *about: Any) -> Any:
 
 
 def _free_is_lost(timeline: Timeline, tried: ev.SnapshotPrepared) -> Any:
-    """Recovery treats a free name as proof that nothing landed, while a send may still be in flight."""
     return lineage.Lost("it is not there")
 
 
@@ -348,13 +336,11 @@ MUTANTS: tuple[Mutant, ...] = (
 
 
 def hunt_all(mutants: Iterable[Mutant] = MUTANTS) -> Iterator[Kill]:
-    """Yield the kill table, line by line."""
     for mutant in mutants:
         yield mutant.hunt().kill(mutant.name)
 
 
 def kill_table(kills: Iterable[Kill]) -> str:
-    """The kill table in Markdown."""
     head = ["| planted bug | killed in | steps | by |", "|---|---|---|---|"]
     return "\n".join([*head, *(f"| {k.mutant} | {k.scenario} | {k.steps} | {k.violation} |" for k in kills)])
 

@@ -22,7 +22,6 @@ from .planting import Mutant
 
 
 def _taken_for_ours(*arguments: Any) -> Answer:
-    """A name that another writer has taken is believed to hold the branch's snapshot."""
     answer = create(*arguments)
     return Answer.SAME if answer is Answer.OTHER else answer
 
@@ -31,7 +30,6 @@ _KEPT, _SAME_WORK = Keeper.kept, Claim.same_work
 
 
 def _all_listed(self: Keeper, doomed: frozenset[ObjectInfo], *about: Any) -> set[str]:
-    """Roots that were listed, and gone when they were read, are not looked at when they come again."""
     listed = list_roots(self.reach.timeline)
     used = _KEPT(self, doomed, *about)
     self.seen |= frozenset(listed)
@@ -44,7 +42,6 @@ def _untagged(timeline: Timeline) -> Any:
 
 
 def _same_although_deleted(self: Claim, other: Claim) -> bool:
-    """The claim of a branch that is being deleted is taken for that of a creation that was cut off."""
     return _SAME_WORK(replace(self, deleted=False), other)
 
 

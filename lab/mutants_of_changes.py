@@ -27,7 +27,6 @@ from .planting import Mutant
 
 
 def _replaces_the_base(self: settling.Settler, base: Base) -> Any:
-    """Rows that were appended meanwhile are replaced too, as Apache Paimon's overwrite does."""
     if self.request.target is None:
         return _files(self, base)
     return conflicts.Followed(conflicts.replaced_files(self.request.target, self.timeline.entries(base.manifests)))
@@ -39,7 +38,6 @@ _combine_index = index_files.combine_index
 
 
 def _deletes_what_is_gone(old: Sequence[IndexEntry], changes: Iterable[IndexEntry]) -> Any:
-    """The DELETE of an index file that another writer has replaced meanwhile is ignored."""
     there = {e.file.file_name for e in old}
     return _combine_index(old, [e for e in changes if e.kind != DELETE or e.file.file_name in there])
 
@@ -58,7 +56,6 @@ def _of_every_partition(target: Any, entries: Iterable[ManifestEntry]) -> Any:
 
 
 def _any_follower_is_proof(timeline: Timeline, tried: ev.SnapshotPrepared, alone: bool) -> Any:
-    """If a snapshot follows, lakelatch's own snapshot is taken for its base."""
     if timeline.find(tried.snapshot.id + 1) is not None:
         return lineage.Standing()
     return _continued(timeline, tried, alone)
@@ -69,7 +66,6 @@ _since = ChangesSince.since
 
 
 def _ids_are_enough(self: ChangesSince, read: Any, base: Any) -> Any:
-    """The snapshot that was read is recognised by its id alone."""
     found = self.timeline.find(read.id) if read is not None else None
     return _since(self, found or read, base)
 
@@ -78,7 +74,6 @@ _settle = settling.Settler.settle
 
 
 def _row_ids_of_the_first_base(self: settling.Settler, base: Base, ours_id: int) -> Any:
-    """Row ids continue from the base of the first attempt."""
     first = vars(self).setdefault("first_row_id", base.next_row_id)
     if base.snapshot is not None:
         base = replace(base, snapshot=replace(base.snapshot, next_row_id=first))

@@ -28,7 +28,6 @@ def _carries_whoever_waits(self: Leader, intents: Any) -> Any:
 
 
 def _believes_where_it_lies(self: Homes, entry: Entry) -> Timeline:
-    """A journal that lies in a table is taken for that table's."""
     assert isinstance(self.only, Home)
     return Timeline(self.only.store, TablePaths(entry.branch), self.around.executor)
 

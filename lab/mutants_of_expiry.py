@@ -21,12 +21,10 @@ def _nothing(*about: Any) -> None:
 
 
 def _nothing_came_back(*about: Any) -> set[str]:
-    """Overwrites that stay are not asked what they have brought back."""
     return set()
 
 
 def _one_look(steps: Any, *about: Any) -> Any:
-    """Tags that were made since the plan are not asked."""
     return steps
 
 

@@ -19,7 +19,6 @@ from .planting import Mutant
 
 
 def _what_is_left(timeline: Timeline, start: int, end: int, *about: Any) -> Window:
-    """A range that has partly expired is shortened."""
     first = min(timeline.snapshot_ids(), default=1)
     return window_of(timeline, max(start, first - 1), max(end, first), *about)
 
@@ -29,12 +28,10 @@ def _unchecked(*about: Any) -> None:
 
 
 def _no_consumers(timeline: Timeline) -> list[Any]:
-    """An expiry sees no consumer, neither in its plan nor before it deletes."""
     return []
 
 
 def _taken_at_once(self: Follower) -> ChangeBatch:
-    """A batch is acknowledged when it is handed out."""
     batch = next(self._batches)
     self._given = batch.position
     self._acknowledge(batch.position)
@@ -45,7 +42,6 @@ _write_consumer = consumers.write_consumer
 
 
 def _one_less(timeline: Timeline, name: str, next_snapshot: int) -> None:
-    """A consumer is moved back to what was acknowledged."""
     _write_consumer(timeline, name, max(1, next_snapshot - 1))
 
 
@@ -53,7 +49,6 @@ _between = ranges.Ranges.between
 
 
 def _up_to_the_newest(self: ranges.Ranges, start: Any, end: Any) -> Any:
-    """The end of a batch that is repeated is what is newest now."""
     return _between(self, start, end if start == end else Position.of(self._look()))
 
 

@@ -28,7 +28,6 @@ _choose_riders, _record, _carried_on = Group.choose, BoundJournal.record, Recall
 
 
 def _told_too_early(state: machine.CommitState, outcome: Any) -> machine.Step:
-    """An error is reported as not committed although the intent is open."""
     return _conclude(replace(state, ride=replace(state.ride, window=None)), outcome)
 
 
@@ -36,13 +35,11 @@ _conclude = machine._conclude
 
 
 def _withdraws(state: machine.CommitState, event: ev.RidersChosen) -> machine.Step:
-    """A rider changes its mind: it deletes its intent, and reports that it is not committed."""
     alone = replace(state, ride=replace(state.ride, window=None))
     return _conclude(alone, do.NotCommitted("retries-exhausted", "it has withdrawn its intent"))
 
 
 def _silence_is_refusal(self: Group, timeline: Any) -> Any:
-    """An intent without an answer counts as not registered."""
     answer = _register(self, timeline)
     if isinstance(answer, ev.IntentRegistered) and answer.reason:
         self.intent = None
@@ -51,18 +48,15 @@ def _silence_is_refusal(self: Group, timeline: Any) -> Any:
 
 
 def _does_not_look(self: Group, latest: Any, timeline: Any) -> Any:
-    """A rider leads without looking for itself in the snapshot that it lost to."""
     return None if self.intent is None else StillOpen()
 
 
 def _forgets_who_landed(self: Leader, waiting: Any) -> Any:
-    """A leader does not ask whom its base carries."""
     nobody = {k: v for k, v in self.base.own_properties.items() if k != "lakelatch.carries"}
     return _choose(replace(self, base=replace(self.base, properties=nobody)), waiting)
 
 
 def _keeps_riders(self: Group, *given: Any) -> Any:
-    """A leader that lost takes the riders of its last attempt along."""
     before = self.__dict__.setdefault("first riders", ())
     answer = _choose_riders(self, *given)
     self.riders = self.__dict__["first riders"] = before or self.riders
@@ -79,18 +73,15 @@ _built = run.CommitRun._built
 
 
 def _told_apart_by_intent(self: Leader, waiting: Any) -> Any:
-    """Twins are told apart by their commits, not by their identity."""
     chosen = {i.commit: i for i in waiting if self.near(i.ids[0]) and self._stands(i) and i.commit != self.commit}
     return tuple(chosen[commit] for commit in sorted(chosen))
 
 
 def _carries_its_twin(self: Leader, waiting: Any) -> Any:
-    """A leader does not know its own identity among its riders."""
     return _choose(replace(self, user="somebody else"), waiting)
 
 
 def _lost_with_riders(self: run.CommitRun, effect: Any) -> Any:
-    """A leader that has lost a race deletes the manifests that it listed for its riders."""
     answer = _read_back(self, effect)
     if isinstance(answer, ev.FoundAnother):
         names = [line.file_name for rider in self.group.riders for line in rider.manifests]
@@ -102,12 +93,10 @@ _read_back = run.CommitRun.read_back
 
 
 def _not_in_the_journal(self: BoundJournal, event: Any) -> Any:
-    """The journal does not know of the intent before its request."""
     return event if isinstance(event, ev.IntentPrepared) else _record(self, event)
 
 
 def _takes_it_for_closed(*about: Any) -> Any:
-    """Whoever resolves a rider that is in no snapshot so far reports that it is not committed."""
     found = _look_for(*about)
     return Closed() if isinstance(found, StillOpen) else found
 
@@ -116,7 +105,6 @@ _look_for = look_for
 
 
 def _riders_forgotten(self: Recalled, *about: Any, riders: Any = (), **how: Any) -> Any:
-    """Riders are not in the table's memory of identities."""
     return _carried_on(self, *about, **how)
 
 
@@ -127,7 +115,6 @@ def _does_not_name_it(self: run.CommitRun, dead: Any) -> None:
 
 
 def _under_its_names(self: run.CommitRun, dead: Any) -> None:
-    """Whoever finishes a dead rider goes on with the names of its files, as others may do at the same time."""
     _take_over(self, dead)
     self.writer.names.uuid = dead.intent.commit
 
@@ -136,7 +123,6 @@ _take_over = run.CommitRun.take_over
 
 
 def _asks_again(state: machine.CommitState, event: ev.RiderTakenOver) -> machine.Step:
-    """Whoever finishes a dead rider asks others to carry it once more, after its window was closed."""
     after, effects = _rider_taken_over(state, event)
     return replace(after, ride=replace(after.ride, spent="")), effects
 
@@ -145,7 +131,6 @@ _rider_taken_over = machine._rider_taken_over
 
 
 def _everything_is_there(timeline: Any, keys: Any) -> Any:
-    """Whoever finishes a dead rider does not look for its data files."""
     return dict.fromkeys(keys, 1)
 
 

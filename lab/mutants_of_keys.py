@@ -24,7 +24,6 @@ _Rules = key_rules.KeyRules
 
 
 def _as_written(self: _Rules, entries: Any, base: Any, largest: Any) -> Any:
-    """Numbers are taken as the writers gave them, as Apache Paimon does."""
     return entries
 
 
@@ -46,7 +45,6 @@ _entries = settling.Settler._entries
 
 
 def _compacts_what_it_has_not_read(self: settling.Settler, files: Any) -> Any:
-    """A compaction deletes all files of level 0, also those that were appended meanwhile."""
     entries = _entries(self, files)
     latest = self.timeline.latest() if self.request.kind == "COMPACT" else None
     if latest is None:
@@ -65,7 +63,6 @@ _inputs_of = conflicts.inputs_of
 
 
 def _below_the_others(self: _Rules, entries: Any, base: Any, above: int) -> Any:
-    """Rows are numbered again, but not above all others."""
     return _renumbered(self, entries, base, 0)
 
 
@@ -74,7 +71,6 @@ _numbers_meet = key_order.numbers_meet
 
 
 def _each_first_number(ours: Any, changes: Any, largest: Any, order: Any) -> Any:
-    """Only equal first numbers count as numbers that meet."""
     found = _numbers_meet(ours, changes, largest, order)
     if found is None or found.check != "sequence_numbers_meet":
         return found
@@ -96,7 +92,6 @@ _on = HashJoin.on
 
 
 def _joins_with_nothing(self: HashJoin, partition: bytes, bucket: int, old: Any, new: Any) -> Any:
-    """The new index file of a bucket has this commit's hashes only."""
     entries, file = _join(self, partition, bucket, None, new)
     return [*([] if old is None else [replace(old, kind=DELETE)]), *entries], file
 
@@ -105,7 +100,6 @@ _join = HashJoin._join
 
 
 def _file_by_file(entries: Any, rules: Any, matches: Any) -> Any:
-    """A filter on values rules out single files, also those that hold the newer versions of other files' rows."""
     return [entry for entry in entries if matches(entry)]
 
 
@@ -118,7 +112,6 @@ def _without(check: Any) -> tuple[Any, ...]:
 
 
 def _what_is_gone_does_not_matter(read: Any, changes: Any) -> Any:
-    """A change of rows writes rows again that another job has removed meanwhile."""
     return _rows_read_changed(replace(read, absent=False), changes)
 
 

@@ -23,12 +23,10 @@ _inputs_changed = conflicts.inputs_changed
 
 
 def _of_compactions(request: CommitRequest, changes: Any) -> Any:
-    """The files that a change of rows marks may be gone."""
     return None if isinstance(request, RowChange) else _inputs_changed(request, changes)
 
 
 def _of_changes(request: CommitRequest, changes: Any) -> Any:
-    """A compaction does not ask what has become of the files that it read."""
     return _inputs_changed(request, changes) if isinstance(request, RowChange) else None
 
 
@@ -38,7 +36,6 @@ _changed = AppendChange._changed
 def _only_what_is_new(
     self: AppendChange, timeline: Timeline, scan: ScanPlan, files: Sequence[Split]
 ) -> Iterator[FileChange]:
-    """A second plan leaves out the files that the first one knew."""
     known = dict(self._known)
     for change in _changed(self, timeline, scan, files):
         before = known.get((change.split.partition, change.split.bucket, change.split.files[0].file_name))

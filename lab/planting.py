@@ -21,7 +21,7 @@ Patch = tuple[Any, Any, Any]
 
 @dataclass(frozen=True)
 class Kill:
-    """The result for one mutant. `steps` is the length of its shortest story."""
+    """`steps` is the length of the mutant's shortest story."""
 
     mutant: str
     scenario: str
@@ -42,19 +42,13 @@ class Hunt:
     story: str
 
     def kill(self, mutant: str) -> Kill:
-        """The mutant's line in the kill table."""
         text = str(self.found.violation) if self.found.violation else ""
         return Kill(mutant, self.found.scenario.name, text, len(self.found.path), self.found.seconds)
 
 
 @dataclass(frozen=True)
 class Mutant:
-    """One planted bug.
-
-    Attributes:
-        patches: (owner, attribute, replacement).
-        worlds: scenarios that should kill it, cheapest first.
-    """
+    """One planted bug: (owner, attribute, replacement), and the scenarios that should kill it, cheapest first."""
 
     name: str
     patches: Callable[[], Iterable[Patch]]
@@ -62,7 +56,6 @@ class Mutant:
 
     @contextmanager
     def planted(self) -> Iterator[None]:
-        """The product with this bug planted."""
         with ExitStack() as stack:
             for owner, attribute, value in self.patches():
                 if isinstance(owner, dict):
@@ -72,7 +65,7 @@ class Mutant:
             yield
 
     def hunt(self) -> Hunt:
-        """Explore scenarios until the mutant is killed. The story is written while the bug is still planted."""
+        """Until the mutant is killed. The story is written while the bug is still planted."""
         with self.planted():
             for world in self.worlds:
                 found = explore(world)

@@ -36,7 +36,7 @@ class Play:
         history: one history that leads to this state.
         pending: the request that it waits for; None if the actor has ended or died.
         told: the outcomes that its callers got.
-        events: the number of events that its commit machines have seen, by name, for the story.
+        events: those that its commit machines have seen, by name, for the story.
     """
 
     history: tuple[Exchange, ...]
@@ -47,7 +47,7 @@ class Play:
 
 
 class _Strayed(BaseException):
-    """An actor behaved differently when it was replayed: it depends on a random choice or a clock."""
+    """Replayed, an actor behaved differently: it depends on a random choice or a clock."""
 
 
 class Cast:
@@ -68,17 +68,13 @@ class Cast:
         self._keeps = False
 
     def begin(self, actor: int) -> int:
-        """Return the number of an actor's first state."""
         return self._run(actor, (), lambda request: None)
 
     def after(
         self, actor: int, number: int, reply: Reply, private: Callable[[Request], Reply | None] = lambda request: None
     ) -> int:
-        """Return the state after one more reply.
-
-        Args:
-            private: returns the reply to a request that concerns no other actor, or None for any other request. The run
-                continues through private requests, and their states are recorded on the way.
+        """The state after one more reply. `private` replies to a request that concerns no other actor: the run
+        continues through these, and their states are recorded on the way.
         """
         known = self._next.get((actor, number, reply))
         if known is None:
@@ -94,7 +90,7 @@ class Cast:
         return known
 
     def dies(self, actor: int, number: int) -> int:
-        """Return the state of an actor that died: only the outcomes that it reported remain."""
+        """Only the outcomes that it reported remain."""
         known = self._dead.get((actor, number))
         if known is None:
             play = self.plays[number]
@@ -104,7 +100,7 @@ class Cast:
 
     @contextmanager
     def kept(self) -> Iterator[None]:
-        """Let actors wait in the middle of their runs meanwhile, so that the first who goes on from there repeats nothing."""
+        """Actors wait in the middle of their runs meanwhile, so that the first who goes on from there repeats nothing."""
         self._keeps = True
         try:
             yield
@@ -115,12 +111,12 @@ class Cast:
             self._waiting.clear()
 
     def _run(self, actor: int, history: tuple[Exchange, ...], private: Callable[[Request], Reply | None]) -> int:
-        """Run an actor through a history and its following private requests. Returns the number of the first new state."""
+        """Through a history and its following private requests, to the first new state."""
         self.runs += 1
         return _Run(self, actor, history, private).begin(self._keeps)
 
     def reached(self, actor: int, run: _Run, pending: Request | None) -> tuple[int, bool]:
-        """The number of the state that a run has reached, and whether it is new."""
+        """With whether the state is new."""
         known = len(self.plays)
         number = self._number(*self._state(actor, run.stage, tuple(run.past), run.since_event, pending))
         if run.rests:
@@ -129,7 +125,7 @@ class Cast:
         return number, number == known
 
     def waits(self, run: _Run, number: int) -> bool:
-        """Whether a run may wait in this state, from which it then goes on."""
+        """A run may wait in this state, from which it then goes on."""
         if len(self._waiting) < MOST_WAITING:
             self._waiting[number] = run
             return True
@@ -161,7 +157,7 @@ class Cast:
 
 
 def _asked(history: tuple[Exchange, ...], pending: Request) -> tuple[tuple[Request, Reply | None], ...]:
-    """The history of a clone, without the listings of everything whose files it has copied."""
+    """Of a clone, without the listings of everything whose files it has copied."""
     asked = [(q.operation, q.key) for q, _ in history] + [(pending.operation, pending.key)]
     copied = max((n for n, one in enumerate(asked) if one == ROOTS_AGAIN), default=0)
     return tuple((q, None if n < copied and asked[n] == EVERYTHING else r) for n, (q, r) in enumerate(history))
@@ -189,7 +185,7 @@ class _Run:
         self.stage = Stage(whom.name, actor + 1, self._wire, self._clock, schema=cast.schema, on_event=self._noted)
 
     def begin(self, may_wait: bool) -> int:
-        """Play from the beginning. Returns the number of the first state after the history."""
+        """Returns the first state after the history."""
         if may_wait:
             self._turn = Turn(self._play)
             self._turn.resume(None)
@@ -198,14 +194,12 @@ class _Run:
         return self.rests[0]
 
     def go_on(self, reply: Reply, private: Callable[[Request], Reply | None]) -> int:
-        """Play on with the reply that it waits for. Returns the number of the next state."""
         assert self._turn is not None
         self._private, self.rests = private, []
         self._turn.resume(reply)
         return self.rests[0]
 
     def end(self) -> None:
-        """End a run that waits."""
         assert self._turn is not None
         self._turn.resume(Died())
 
@@ -227,7 +221,6 @@ class _Run:
         return reply
 
     def _reply(self, request: Request) -> Reply:
-        """The reply to a request that the history does not hold."""
         number, is_new = self._cast.reached(self._actor, self, request)
         reply = self._private(request) if len(self.past) <= self._cast.longest else None
         if reply is not None:

@@ -21,10 +21,9 @@ from .stage import PATHS, read_only
 
 COMMIT, READ, PARTITIONS, DELETES, RESTORES = "lab.commit", "lab.read", "lab.partitions", "lab.deletes", "lab.restores"
 PUTS, UNDOES = "lab.puts", "lab.undoes"
-"""Properties of a snapshot: the commit's name; the identity of the snapshot that an overwrite (or an upsert) read; the partitions
-that it replaces, comma separated, none for all; the rows that it marks as deleted; the id to which it rolls the table back; the
-keys whose rows it writes (in the place of those that there are) or, with a minus sign, deletes; and the commit that it takes
-back."""
+"""Properties of a snapshot: the commit's name; the identity of the snapshot that an overwrite (or an upsert) read; the
+partitions that it replaces, comma separated, none for all; the rows that it marks as deleted; the id to which it rolls
+the table back; the keys whose rows it writes or, with a minus sign, deletes; and the commit that it takes back."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,14 +31,13 @@ class Published:
     """One snapshot.
 
     Attributes:
-        base: the identity of the snapshot that it is based on, "" if there is none.
+        base: the identity of the snapshot that it is based on.
         commit: the name of the commit that made it, "" if its writer does not record one.
-        rows: the rows that readers saw in it; None if it could not be read even then.
+        rows: what readers saw in it; None if it could not be read even then.
         added: the rows in the files that it adds.
-        read: the identity of the snapshot whose rows it replaces, "" if it is not an overwrite.
-        partitions: the partitions in which it replaces them.
+        read: the identity of the snapshot whose rows it replaces, in these `partitions`; "" if it is not an overwrite.
         deletes: the rows that it marks as deleted.
-        restores: the id of the snapshot to which it rolls the table back, 0 if it does not.
+        restores: the id of the snapshot to which it rolls the table back.
         puts: the keys that it writes, or deletes.
         undoes: the commit that it takes back.
     """
@@ -56,16 +54,14 @@ class Published:
     undoes: str = ""
 
     def replaces(self, row: str) -> bool:
-        """Whether a row is in one of the partitions that it replaces."""
         return not self.partitions or row.partition("~")[2] in self.partitions
 
 
 History = Mapping[str, Published]
-"""Published snapshots by identity."""
 
 
 def chain(history: History, identity: str) -> Iterator[Published]:
-    """A snapshot and those that it is based on, from the top down."""
+    """From the top down."""
     seen: set[str] = set()
     while identity in history and identity not in seen:
         seen.add(identity)
@@ -74,8 +70,8 @@ def chain(history: History, identity: str) -> Iterator[Published]:
 
 
 def may_remove(history: History, published: Published) -> frozenset[str]:
-    """The rows that a snapshot may remove from the table: those that it marks, those that it read and replaces, and those of the
-    keys that it changes in its base, whenever it was planned."""
+    """The rows that a snapshot marks, those that it read and replaces, and those of the keys that it changes in its
+    base, whenever it was planned."""
     if published.puts:
         base = history.get(published.base)
         keys = {put.lstrip("-") for put in published.puts}
@@ -88,7 +84,6 @@ def may_remove(history: History, published: Published) -> frozenset[str]:
 
 @lru_cache(maxsize=100_000)
 def identity_of(data: bytes) -> str:
-    """Identifies a snapshot file among all others."""
     raw = json.loads(data)
     return str(raw.get("uuid") or f"{raw['baseManifestList']}|{raw['deltaManifestList']}")
 
@@ -100,13 +95,13 @@ def _said(data: bytes) -> tuple[int, dict[str, str], Any]:
 
 
 class Chronicle:
-    """Records snapshots as they appear. The same bytes with the same lists are parsed once."""
+    """As they appear. The same bytes with the same lists are parsed once."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[bytes | None, ...], Published] = {}
 
     def noted(self, history: History, objects: Objects, key: str) -> History:
-        """The history, extended by the snapshot that `key` holds now."""
+        """Extended by the snapshot that `key` holds now."""
         data = objects[key]
         number, said, _ = _said(data)
         snapshot = parse_snapshot(data, key)
@@ -118,7 +113,7 @@ class Chronicle:
         return {**history, identity_of(data): self._known[known]}
 
     def all_of(self, objects: Objects) -> History:
-        """The history of a store whose snapshots were not recorded, in the order of ids."""
+        """Of a store whose snapshots were not recorded, in the order of ids."""
         history: History = {}
         keys = [key for key in objects if key.startswith("snapshot/snapshot-")]
         for key in sorted(keys, key=lambda key: int(key.rpartition("-")[2])):

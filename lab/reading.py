@@ -1,8 +1,7 @@
 """The state of a store as readers see it, snapshot by snapshot, from the top down.
 
-Owns: `look`, `View`, `Reading`. Must not know: schedules, reported outcomes, invariants.
-Invariants: the readers are the shipped `Timeline`, with no additional logic here. Files are searched where the newest schema of
-the table puts them.
+Owns: `look`, `View`, `Reading`. Must not know: schedules, reported outcomes, invariants. Invariants: the readers are the
+shipped `Timeline`, with no additional logic here. Files are searched where the newest schema of the table puts them.
 """
 
 from __future__ import annotations
@@ -58,7 +57,7 @@ class View:
 
 @dataclass(frozen=True)
 class Reading:
-    """The snapshots that readers see, from the top down, as far as each is based on the one below."""
+    """From the top down, as far as each snapshot is based on the one below."""
 
     views: tuple[View, ...] = ()
     failure: str = ""
@@ -69,17 +68,13 @@ class Reading:
 
 
 def newest_schema(objects: Objects) -> bytes:
-    """The newest schema's bytes, or the lab's own if the store holds none."""
+    """Or the lab's own if the store holds none."""
     keys = [key for key in objects if key.startswith("schema/schema-")]
     return objects[max(keys, key=lambda key: int(key.rpartition("-")[2]))] if keys else _PLAIN
 
 
 def look(objects: Objects, *, needs_schema: bool = False) -> Reading:
-    """Read the table as a fresh reader does.
-
-    Args:
-        needs_schema: without a schema file, the table does not exist and the reading is empty.
-    """
+    """As a fresh reader does. `needs_schema`: without a schema file, the table does not exist and the reading is empty."""
     if needs_schema and not any(key.startswith("schema/schema-") for key in objects):
         return Reading()
     with read_only(objects) as timeline:
@@ -100,7 +95,7 @@ def look(objects: Objects, *, needs_schema: bool = False) -> Reading:
 
 
 def view(timeline: Timeline, snapshot: Snapshot, objects: Objects) -> View:
-    """Read one snapshot. Raises TableCorrupt if metadata that it names is missing."""
+    """Raises TableCorrupt if metadata that the snapshot names is missing."""
     keys = file_keys(newest_schema(objects))
     base = timeline.manifest_list(snapshot.base_manifest_list)
     delta = timeline.manifest_list(snapshot.delta_manifest_list)
@@ -142,8 +137,8 @@ def _unindexed(
 def _visible(
     alive: list[ManifestEntry], index: list[IndexEntry], objects: Objects, keys: FileKeys
 ) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
-    """The rows that readers see, what is wrong with their order, and old rows that a filter brings back. Rows with a key are
-    merged."""
+    """The rows that readers see, what is wrong with their order, and old rows that a filter brings back. Rows with a
+    key are merged."""
     files = {e.file.file_name: objects[keys.index(e)] for e in index if keys.index(e) in objects}
     marks = marks_in([e for e in index if e.file.file_name in files], files)
     schema = newest_schema(objects)

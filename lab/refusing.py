@@ -52,12 +52,11 @@ def left_behind(objects: Objects, doomed: tuple[str, ...]) -> Iterator[str]:
 
 
 def expiring_past_a_refusal() -> Scenario:
-    """Snapshot 1 expires, with the file that only it has."""
+    """With the file that only snapshot 1 has."""
     return _past_a_refusal("expiring", Actor("X", expirer(), "expirer"), _REPLACED, ("snapshot/snapshot-1", _ONLY_OLD))
 
 
 def cleaning_past_a_refusal() -> Scenario:
-    """Two orphans of other writers go."""
     orphans = tuple((key, b"an orphan") for key in ("bucket-0/data-old-0", "manifest/manifest-old-0"))
     sweep = Actor("O", cleaner(lambda key: "old" in key), "cleaner")
     return _past_a_refusal("cleaning", sweep, history(1), ("bucket-0/data-old-", "manifest/manifest-old-"), orphans)
@@ -77,8 +76,6 @@ def unbranching_past_a_refusal() -> Scenario:
 
 
 def _all(*roles: Role) -> Role:
-    """One after the other."""
-
     def role(stage: Stage) -> None:
         for one in roles:
             one(stage)
@@ -98,7 +95,6 @@ def _past_a_refusal(
     doomed: tuple[str, ...],
     given: tuple[tuple[str, bytes], ...] = (),
 ) -> Scenario:
-    """One deletes beside a writer and a reader of changes."""
     actors = (Actor("A", writer()), Actor("F", follower(2), "follower"), deletes)
     name = f"{what} past a refusal"
     return Scenario(name, actors, 1, before=before, faults=frozenset(), given=given, doomed=doomed)

@@ -22,10 +22,8 @@ from .stage import PATHS, Stage, file_of, rows_in
 
 
 def compactor(*, warm: bool = False) -> Role:
-    """Rewrite all live files into one, without the rows that are marked.
-
-    Args:
-        warm: its committer begins with the snapshot that it read, and does not look for a newer one first.
+    """All live files become one, without the rows that are marked. `warm`: its committer begins with the snapshot that
+    it read, and does not look for a newer one first.
     """
 
     def role(stage: Stage) -> None:
@@ -76,7 +74,7 @@ def _compaction(stage: Stage, label: str) -> CommitRequest | None:
 
 
 def deleter(row: str) -> Role:
-    """Mark a row as deleted by a deletion vector. Rows that were marked before stay marked."""
+    """By a deletion vector. Rows that were marked before stay marked."""
 
     def role(stage: Stage) -> None:
         timeline, label = stage.timeline(), f"{stage.name}1"

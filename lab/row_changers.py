@@ -26,13 +26,7 @@ MOST_PLANS = 20
 
 @dataclass(frozen=True)
 class Changer:
-    """A job that changes the rows of some keys that there are, planned again after each conflict.
-
-    Attributes:
-        keys: those that it changes.
-        ahead: as for `Upserter`.
-        commits: how many changes it makes.
-    """
+    """A job that changes the rows of some existing keys, planned again after each conflict. For `ahead` see `Upserter`."""
 
     keys: tuple[str, ...]
     ahead: int = 1
@@ -83,12 +77,7 @@ class Changer:
 
 @dataclass(frozen=True)
 class Replacer:
-    """A job that replaces all rows that it reads, by some or by none.
-
-    Attributes:
-        keys: the new rows.
-        ahead: as for `Upserter`.
-    """
+    """A job that replaces all rows that it reads, by rows of some keys or by none. For `ahead` see `Upserter`."""
 
     keys: tuple[str, ...] = ()
     ahead: int = 1
@@ -122,7 +111,7 @@ class Replacer:
 
 
 def renumbering(stage: Stage, label: str) -> Callable[[Sequence[ManifestEntry], int, bool], Renumbered]:
-    """Writes rows again with the numbers right above one; there is no clock here."""
+    """With the numbers right above one; there is no clock here."""
 
     def renumber(old: Sequence[ManifestEntry], above: int, by_clock: bool) -> Renumbered:
         again = []

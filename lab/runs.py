@@ -17,14 +17,6 @@ from .story import tell
 
 @dataclass(frozen=True)
 class Finding:
-    """The result of an exploration.
-
-    Attributes:
-        line: states, depth and speed, in words.
-        story: what broke, empty if nothing did.
-        exhausted: whether every state within the budget was visited.
-    """
-
     line: str
     story: str
     exhausted: bool
@@ -32,17 +24,16 @@ class Finding:
 
 
 def named(name: str) -> Scenario:
-    """The scenario with this name. Raises KeyError."""
+    """Raises KeyError."""
     return {scenario.name: scenario for scenario in (*NIGHTLY, *DAILY)}[name]
 
 
 def explore_named(name: str, max_seconds: float | None = None) -> Finding:
-    """Explore a scenario."""
     return _finding(explore(named(name), max_seconds=max_seconds))
 
 
 def explore_or_walk(name: str, max_seconds: float, walk_seconds: float) -> list[Finding]:
-    """Explore a scenario. If its time does not suffice, also walk through it at random."""
+    """Also walk through a scenario at random, if its time does not suffice."""
     explored = explore_named(name, max_seconds)
     if explored.exhausted or explored.story:
         return [explored]
@@ -50,7 +41,7 @@ def explore_or_walk(name: str, max_seconds: float, walk_seconds: float) -> list[
 
 
 def walk_named(name: str, seed: int, max_seconds: float) -> Finding:
-    """Walk at random from the beginning to the end, repeatedly, through a scenario that is too large to be exhausted."""
+    """From the beginning to the end, repeatedly, through a scenario that is too large to be exhausted."""
     scenario, dice = named(name), random.Random(f"walk {seed}")
     explorer, result, began = Explorer(scenario), Exploration(scenario), time.monotonic()
     first, seen, walks = explorer.first(), set[bytes](), 0

@@ -21,20 +21,19 @@ class Scenario:
     Attributes:
         before: actors that have played, alone and without faults, before the scenario begins.
         budget: the largest number of faults.
-        faults: the faults that may strike, or None for all.
-        victims: the actors that they may strike, or None for all.
+        faults, victims: the faults that may strike, and whom; None for all.
         strikes: prefix of the labels of the requests that they may strike.
         alike: writers that differ in their names only. They begin in this order.
         twins: commit labels that share one identity.
-        lands: the actors whose commits must all be reported as *committed* if nothing failed. None means all writers, if
-            every actor appends or compacts.
-        hints: whether the order of writes to LATEST matters.
+        lands: the actors whose commits must all be reported as *committed* if nothing failed. None means all writers,
+            if every actor appends or compacts.
+        hints: the order of writes to LATEST matters.
         given: objects that the store holds from the start.
         by_hand: clocks stand still while snapshots expire. Otherwise an actor under way has slept for an hour meanwhile.
         slow: prefix of the labels of requests that always take an hour.
         interferes: riders that are alive are taken over, and then report an unknown outcome although nothing failed.
-        doomed: what must be gone in the end, by prefixes, together with all that nothing needs, apart from one object whose
-            deletion is refused for ever: that is then a fault of each deletion. None: no such fault.
+        doomed: what must be gone in the end, by prefixes, together with all that nothing needs, apart from one object
+            whose deletion is refused for ever: that is then a fault of each deletion. None: no such fault.
         longest: after this many steps, the path counts as endless.
     """
 
@@ -66,7 +65,7 @@ class Scenario:
 
     @property
     def must_land(self) -> frozenset[str]:
-        """The actors whose commits must all land. An append lands beside any change, but a compaction may give up."""
+        """An append lands beside any change, but a compaction may give up."""
         if self.lands is not None:
             return self.lands
         calm = {actor.kind for actor in self.actors} <= {"writer", "compactor"} and not self.slow

@@ -14,14 +14,13 @@ from .stage import lab_schema
 
 GROUPED = lab_schema(**{"commit.group": "auto"})
 BEFORE = (Actor("old", writer(1)),)
-"""Nothing rides before the first snapshot."""
 FAULTS = frozenset(
     {"crash before", "crash after", "answer lost", "cut", "lands late", "503 though applied", "misses the newest"}
 )
 
 
 def riders(count: int, budget: int, commits: int = 1, faults: frozenset[str] | None = FAULTS) -> Scenario:
-    """Writers that differ in their names only, and ride with each other."""
+    """Writers that differ in their names only."""
     names = tuple(chr(ord("A") + n) for n in range(count))
     name = f"{count} riders, {budget} faults" + (f", {commits} commits each" if commits > 1 else "")
     actors = tuple(Actor(n, writer(commits, rides=True)) for n in names)
@@ -32,27 +31,24 @@ TWO = (Actor("old", writer(2)),)
 
 
 def _loser(name: str = "A", **more: Any) -> Actor:
-    """A writer that builds on the first of two snapshots, loses, and asks others to carry it."""
+    """Builds on the first of two snapshots, loses, and asks others to carry it."""
     return Actor(name, writer(rides=True, behind=True, **more))
 
 
 def _first(name: str = "A", **more: Any) -> Actor:
-    """A writer that knows of others, and asks them before it has lost to anybody."""
+    """Knows of others, and asks them before it has lost to anybody."""
     return Actor(name, writer(rides=True, meets=True, **more))
 
 
 def _carrier(name: str = "C", **more: Any) -> Actor:
-    """A writer that looks whom it can carry."""
     return Actor(name, writer(rides=True, meets=True, **more))
 
 
 def ridden(
     budget: int, carriers: int = 1, strikes: str = "", faults: frozenset[str] | None = FAULTS, commits: int = 1
 ) -> Scenario:
-    """A rider, and writers that may carry it.
-
-    Args:
-        strikes: prefix of the labels of the rider's requests that faults may strike; empty: those of everybody.
+    """A rider, and writers that may carry it. `strikes`: faults may strike these requests of the rider, else those of
+    everybody.
     """
     names = ("C", "D", "E")[:carriers]
     actors = (_loser(), *(_carrier(name, commits=commits) for name in names))
@@ -72,11 +68,9 @@ LOOKING = "list snapshot/"
 def dead_rider(
     *, recovers: bool = False, cleans: bool = False, resolves: bool = False, first: bool = False
 ) -> Scenario:
-    """A rider dies, or gives up, right after it has asked to be carried. Another carries it, while it is recovered, its files
-    are cleaned away, or it asks what became of it. Whoever recovers it publishes it, if nobody has carried it yet.
-
-    Args:
-        first: it has asked before it has lost to anybody.
+    """A rider dies, or gives up, right after it has asked to be carried (`first`: before it has lost to anybody).
+    Another carries it, while it is recovered, its files are cleaned away, or it asks what became of it. Whoever
+    recovers it publishes it, if nobody has carried it yet.
     """
     sweep = cleaner(lambda key: "-A1" in key or "00000001-0000" in key)
     others = (
@@ -102,10 +96,8 @@ def dead_rider(
 
 
 def refused_rider(*, first: bool) -> Scenario:
-    """The store refuses one request of a writer that asks to be carried, so that it does not know whether it is, and asks.
-
-    Args:
-        first: it asks before it has lost to anybody.
+    """The store refuses one request of a writer that asks to be carried (`first`: before it has lost to anybody), so
+    that it does not know whether it is, and asks.
     """
     rider = _first("A", resolves=True) if first else _loser("A", resolves=True)
     return Scenario(
@@ -178,11 +170,8 @@ def restarted_rider(budget: int, strikes: str = "") -> Scenario:
 
 
 def recovered_rider(budget: int, *, carried: bool = True, asks: bool = False) -> Scenario:
-    """A recovery takes a rider over that is merely slow, and publishes its manifests beside it, while another may carry it.
-
-    Args:
-        carried: another may carry it.
-        asks: the rider asks what became of it, if it does not know.
+    """A recovery takes a rider over that is merely slow, and publishes its manifests beside it, while another may carry
+    it. `asks`: the rider asks what became of it, if it does not know.
     """
     others = (_carrier(),) if carried else ()
     actors = (_loser("A", journaled=True, resolves=asks), *others, Actor("R", recoverer(), "recoverer"))
@@ -202,7 +191,7 @@ def recovered_rider(budget: int, *, carried: bool = True, asks: bool = False) ->
 
 
 def _dies(name: str, *others: Actor) -> Scenario:
-    """A rider dies while it asks to be carried, or right after it; then come the others."""
+    """While it asks to be carried, or right after it; then come the others."""
     return Scenario(
         name,
         (_loser("A", journaled=True), *others),
@@ -223,8 +212,8 @@ def rider_recovered_twice() -> Scenario:
 
 
 def rider_recovered_too_late() -> Scenario:
-    """One recovery sleeps before it publishes a dead rider. Another, which carries nobody, takes both snapshots that the rider's
-    intent is open for, and a second recovery reports what became of it.
+    """One recovery sleeps before it publishes a dead rider. Another writer, which carries nobody, takes both snapshots
+    that the rider's intent is open for, and a second recovery reports what became of it.
     """
     return _dies(
         "a dead rider is recovered too late",

@@ -35,7 +35,6 @@ def upserting(budget: int) -> Scenario:
 
 
 def upserting_first(budget: int) -> Scenario:
-    """The first two jobs of a table."""
     return _of_keys("upserting first", (_job("A", "1"), _job("B", "1")), budget, keyed_schema())
 
 
@@ -104,9 +103,8 @@ def marking_beside_full(budget: int) -> Scenario:
 
 
 def indexing(budget: int, *, writers: int = 2, compactors: int = 2) -> Scenario:
-    """Jobs add new keys to one dynamic bucket and compactors mark older rows in it: its two index files are replaced at once.
-
-    Each job also writes a key again that is above level 0.
+    """Jobs add new keys to one dynamic bucket (and write a key again that is above level 0), and compactors mark older
+    rows in it: its two index files are replaced at once.
     """
     before = (_job("old", "1", bucket=0), _compactor("one", lookup=True))
     actors = (
@@ -124,13 +122,8 @@ def indexing(budget: int, *, writers: int = 2, compactors: int = 2) -> Scenario:
 def changing_keys(
     budget: int, *, changers: int = 1, drops: bool = True, keys: tuple[str, ...] = (), strikes: str = ""
 ) -> Scenario:
-    """A row is changed beside an older job that upserts it, and beside one that removes all rows.
-
-    Args:
-        changers: how many jobs change the row.
-        drops: whether all rows are removed meanwhile.
-        keys: the rows that take their place.
-        strikes: as for `Scenario`.
+    """A row is changed beside an older job that upserts it, and beside one that removes all rows (`drops`) and may
+    write some again (`keys`).
     """
     jobs = tuple(Actor(name, Changer(("1",), ahead=20 + n)) for n, name in enumerate("MN"[:changers]))
     actors = (_job("A", "1", "2", ahead=10), *jobs)
@@ -164,7 +157,6 @@ def overwriting_keys(budget: int) -> Scenario:
 
 
 def placing(budget: int) -> Scenario:
-    """Two jobs give a new key to two dynamic buckets, by the index files that they read."""
     schema = keyed_schema(bucket="-1")
     actors = (_job("A", "1", bucket=0), _job("B", "1", bucket=1))
     before = (_job("old", "2", bucket=0),)

@@ -34,10 +34,8 @@ def _of_rows(name: str, budget: int, actors: tuple[Actor, ...], before: tuple[Ac
 def changing_rows(budget: int, *, mergers: int = 2, compactors: int = 2, marked: bool = True) -> Scenario:
     """Jobs that change rows of a file by key, beside compactors that rewrite that very file.
 
-    The first one updates a row and adds one; the second one deletes a row. All of them land, planned again where it takes.
-
-    Args:
-        marked: whether the file already has a vector, in an index file that all of them replace.
+    The first one updates a row and adds one; the second one deletes a row. All of them land, planned again where it
+    takes. `marked`: the file already has a vector, in an index file that all of them replace.
     """
     jobs = (Actor("M", merger("1", "4"), "merger"), Actor("N", merger("-2"), "merger"))[:mergers]
     rewriters = tuple(Actor(name, compactor(warm=True), "compactor") for name in "CD"[:compactors])

@@ -18,7 +18,6 @@ def _overwriter(name: str = "O", *, keeps: bool = False, partitions: tuple[int, 
 
 
 def overwriting(budget: int) -> Scenario:
-    """Two jobs replace the whole table."""
     actors = (_overwriter("A"), _overwriter("B"))
     return Scenario(f"overwriting, {budget} faults", actors, budget, before=history(1), alike=("A", "B"))
 
@@ -83,15 +82,13 @@ def numbered_rows(budget: int) -> Scenario:
 
 
 def compacting(budget: int) -> Scenario:
-    """Two compactions of the same files, beside a writer."""
     actors = (Actor("A", writer()), Actor("C", compactor(), "compactor"), Actor("D", compactor(), "compactor"))
     return Scenario(f"compacting, {budget} faults", actors, budget, before=history(2), alike=("C", "D"))
 
 
 def compacting_beside_overwrite(budget: int) -> Scenario:
-    """A compaction beside a writer, and beside one that replaces what it reads.
-
-    The compaction may merge the writer's new rows with rows that are replaced, so its output must not simply be deleted.
+    """A compaction beside a writer, and beside one that replaces what it reads. The compaction may merge the writer's
+    new rows with rows that are replaced, so its output must not simply be deleted.
     """
     actors = (Actor("A", writer()), Actor("C", compactor(), "compactor"), _overwriter())
     name = f"compacting beside an overwrite, {budget} faults"
@@ -108,7 +105,7 @@ def merging(budget: int) -> Scenario:
 
 
 def _marked() -> tuple[Actor, ...]:
-    """A table of two files, one row of which is deleted by a vector."""
+    """Two files, one row of which is deleted by a vector."""
     return (*history(2), Actor("gone", deleter("old1"), "deleter"))
 
 
@@ -119,11 +116,7 @@ def deleting(budget: int) -> Scenario:
 
 
 def deleting_from_one_file(budget: int, *, marked: bool) -> Scenario:
-    """Two jobs delete a row each of the same file.
-
-    Args:
-        marked: whether the file already has a vector, in an index file that both replace (H12).
-    """
+    """Two jobs delete a row each of the same file. `marked`: it already has a vector, whose index file both replace (H12)."""
     before = (*history(3), Actor("one", compactor(), "compactor"))
     before += (Actor("gone", deleter("old3"), "deleter"),) if marked else ()
     actors = (Actor("D", deleter("old1"), "deleter"), Actor("E", deleter("old2"), "deleter"))

@@ -17,16 +17,12 @@ ALTERED = {
     "directory": {"data-file.path-directory": "elsewhere"},
     "buckets": {"bucket": "2", "bucket-key": "v"},
 }
-"""Options that can change only while the table has no files, because they determine the location or buckets of files."""
+"""Can change only while the table has no files: they determine the location or buckets of files."""
 
 
 def altered(what: str, budget: int) -> Scenario:
-    """An option that files depend on is changed beside the first commit.
-
-    Whichever wins, acknowledged rows can be read with the newest schema, and later writers can write.
-
-    Args:
-        what: a key of `ALTERED`.
+    """An option that files depend on is changed beside the first commit. Whichever wins, acknowledged rows can be read
+    with the newest schema, and later writers can write.
     """
     actors = (
         Actor("A", writer()),
@@ -41,9 +37,7 @@ def altered(what: str, budget: int) -> Scenario:
 def dropped(commits: int | None, budget: int, *, before: int = 1) -> Scenario:
     """A table is dropped beside a warm writer, and made again: the old writer's commits do not get into the new table.
 
-    Args:
-        commits: how many commits the new table soon has; None if it is not made again.
-        before: how many commits the old one had.
+    `commits`: those of the new table, None if it is not made again; `before`: those of the old one.
     """
     again = replace(lab_schema(), time_ms=1) if commits is not None else None
     actors = (

@@ -23,14 +23,12 @@ LIES: dict[str, dict[str, bytes | None]] = {
     "LATEST missing": {"EARLIEST": b"1", "LATEST": None},
     "no hints": {"EARLIEST": None, "LATEST": None},
 }
-"""The hints before a rollback, if they differ from what lakelatch's writers leave."""
+"""Before a rollback, if they differ from what lakelatch's writers leave."""
 
 
 def expired(budget: int, commits: int = 2, *, by_hand: bool = False) -> Scenario:
-    """Other writers commit and expire while a writer sleeps.
-
-    Args:
-        by_hand: young snapshots are expired too: no time passes for the writer, and only VERIFY protects it.
+    """Other writers commit and expire while a writer sleeps. `by_hand`: young snapshots are expired too: no time passes
+    for the writer, and only VERIFY protects it.
     """
     actors = (Actor("A", writer()), Actor("B", writer(commits)), Actor("X", expirer(), "expirer", after=("B",)))
     name = f"expired{' by hand' if by_hand else ''}, {budget} faults"
@@ -41,11 +39,8 @@ def rolled_back(budget: int, lie: str = "") -> Scenario:
     """The format's own rollback beside a writer: readers do not see commits that are based on freed ids.
 
     Once the gap is filled again, every reader takes a fork above it for history. Such a rollback must therefore not run
-    beside writers (decision 4).
-
-    Args:
-        lie: what the hints hold before: a key of `LIES`; by default the right values. If EARLIEST already names the
-            fork, no read of a hint is faulty as well: two wrong hints that agree are believed.
+    beside writers (decision 4). If the hints of `LIES` already name the fork in EARLIEST, no read of a hint is faulty
+    as well: two wrong hints that agree are believed.
     """
     held = LIES[lie] if lie else {"EARLIEST": b"1"}
     before = (*history(3), Actor("hand", hints(**held), "hand"))
@@ -63,7 +58,6 @@ def crowded(budget: int) -> Scenario:
 
 
 def hinted() -> Scenario:
-    """Every hint is wrong."""
     faults = frozenset({"garbage", "stale low", "stale high", "gone"})
     return Scenario("lying hints", (Actor("A", writer(2)), Actor("B", writer())), 1, before=history(2), faults=faults)
 
@@ -72,8 +66,8 @@ def forked_identity(*, asleep: bool = True, early: bool = False) -> Scenario:
     """A job dies on a freed name. Run again under its identity, it must not take the fork for its commit.
 
     Args:
-        asleep: whether it sleeps until the name is free, or dies at any moment.
-        early: whether it is run again while it sleeps; it may have listed the snapshots long before it reads the last one.
+        asleep: it sleeps until the name is free, instead of dying at any moment.
+        early: it is run again while it sleeps; it may have listed the snapshots long before it reads the last one.
     """
     holds = ("create snapshot/", ("X",)) if asleep else ("", ())
     actors = (
@@ -95,9 +89,8 @@ def forked_identity(*, asleep: bool = True, early: bool = False) -> Scenario:
 
 
 def delayed_duplicate() -> Scenario:
-    """A snapshot is sent twice, and the second send lands after its name was freed: it proves nothing about later snapshots.
-
-    B sleeps before a commit on A's snapshot 2. Snapshots 2 and 3 expire, B creates 3 again, and the copy of A's 2 lands below.
+    """A snapshot is sent twice, and the second send lands after its name was freed: it proves nothing about later snapshots. B
+    sleeps before a commit on A's snapshot 2. Snapshots 2 and 3 expire, B creates 3 again, and the copy of A's 2 lands below.
     """
     actors = (
         Actor("A", writer()),
@@ -118,10 +111,8 @@ def delayed_duplicate() -> Scenario:
 
 
 def vanished_answer(*, identified: bool) -> Scenario:
-    """A snapshot landed without an answer and expired. A sleeper takes its name again, which does not prove a lost race.
-
-    Args:
-        identified: whether the writer has an identity, which a plain writer has since dropped from the table's memory.
+    """A snapshot landed without an answer and expired. A sleeper takes its name again, which does not prove a lost
+    race. `identified`: the writer has an identity, which a plain writer has since dropped from the table's memory.
     """
     sleeper = Actor("S", writer(), holds=("create snapshot/", ("X",)))
     then = ("A", "S")
@@ -154,10 +145,8 @@ def restored_while_expiring(budget: int) -> Scenario:
 
 
 def tagged_while_expiring(budget: int, strikes: str = "") -> Scenario:
-    """A tag is made of a snapshot that an expiry removes, while another writer commits.
-
-    Args:
-        strikes: prefix of the labels of the requests that faults may strike; the writer is then done when the expiry begins.
+    """A tag is made of a snapshot that an expiry removes, while another writer commits. With `strikes` the writer is
+    done when the expiry begins.
     """
     before = (*history(1), Actor("over", writer(overwrites=True), "overwriter"))
     actors = (
@@ -190,28 +179,20 @@ def cleaned(budget: int) -> Scenario:
 
 
 def slept(budget: int = 1) -> Scenario:
-    """A writer that sleeps for an hour at any step."""
     actors = (Actor("A", writer()), Actor("B", writer(2)))
     return Scenario(f"slept, {budget} naps", actors, budget, faults=NAP, victims=frozenset("A"), hints=True)
 
 
 def slow(what: str, *labels: str) -> Scenario:
-    """Reading takes an hour, every time. The commit still ends with one of the three outcomes (H24).
-
-    Args:
-        what: the slow part, for the name of the scenario.
-        labels: prefixes of the labels of slow requests.
-    """
+    """Reading takes an hour, every time. The commit still ends with one of the three outcomes (H24)."""
     actor = Actor("A", writer(identity=("etl", 7)))
     schema = lab_schema(**{"commit.max-retries": "3"})
     return Scenario(f"slow {what}", (actor,), before=history(3), schema=schema, slow=labels, longest=150)
 
 
 def forgotten(*, expires: bool) -> Scenario:
-    """A table that remembers one user: a writer that was forgotten and runs again still lands once.
-
-    Args:
-        expires: whether the snapshot that remembered it expires meanwhile.
+    """A table that remembers one user: a writer that was forgotten and runs again still lands once, also where the
+    snapshot that remembered it `expires` meanwhile.
     """
     before = (
         Actor("old", forgetful(writer(identity=("etl", 7)))),

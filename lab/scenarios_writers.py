@@ -18,7 +18,7 @@ DISTINCT = frozenset(
 
 
 def writers(count: int, budget: int, commits: int = 1, faults: frozenset[str] | None = None) -> Scenario:
-    """A number of writers that differ in their names only, with every fault (or some)."""
+    """Writers that differ in their names only."""
     names = tuple(chr(ord("A") + n) for n in range(count))
     plural = "writer" if count == 1 else "writers"
     name = f"{count} {plural}, {budget} faults" + (f", {commits} commits each" if commits > 1 else "")
@@ -39,7 +39,6 @@ def restarted(budget: int) -> Scenario:
 
 
 def twins(budget: int) -> Scenario:
-    """Two jobs with one identity at the same time."""
     actors = (Actor("A", writer(identity=("etl", 7))), Actor("B", writer(identity=("etl", 7))))
     return Scenario(f"twins, {budget} faults", actors, budget, alike=("A", "B"), twins=(frozenset({"A1", "B1"}),))
 
@@ -55,7 +54,6 @@ def gaps(budget: int) -> Scenario:
 
 
 def resolving(budget: int) -> Scenario:
-    """A writer that asks again after an unknown outcome."""
     actors = (Actor("A", writer(resolves=True)), Actor("B", writer()))
     return Scenario(f"resolving, {budget} faults", actors, budget, faults=LATE, victims=frozenset("A"))
 
@@ -95,5 +93,4 @@ def silent(count: int, budget: int) -> Scenario:
 
 
 def history(length: int) -> tuple[Actor, ...]:
-    """The actors that make a table with this number of snapshots."""
     return (Actor("old", writer(length)),)

@@ -28,7 +28,7 @@ class Weather:
 
     Attributes:
         latency_s: the average time from a request to its answer. Each varies from half of it to one and a half times it.
-        faults: fault -> the probability that it strikes a request that it applies to.
+        faults: the probability of each that it strikes a request that it applies to.
         skew_s: the largest error of a wall clock.
     """
 
@@ -38,11 +38,8 @@ class Weather:
 
 
 class Simulation:
-    """A store, a weather, and actors in virtual time.
-
-    Args:
-        seed: the seed of all random choices.
-        published: called with each snapshot file that is created, and with the store's contents at that moment.
+    """A store, a weather, and actors in virtual time. `published` is called with each snapshot file that is created,
+    and with the store's contents at that moment.
     """
 
     def __init__(
@@ -66,7 +63,6 @@ class Simulation:
         self._order = 0
 
     def add(self, actor: Actor, at_s: float = 0.0) -> Stage:
-        """Add an actor that begins at the given time."""
         number = len(self.stages)
         self._turns.append(turn := Turn(lambda: actor.role(self.stages[number])))
         clock = Clock(skew_s=self._dice.uniform(-self._weather.skew_s, self._weather.skew_s))
@@ -86,7 +82,7 @@ class Simulation:
         return stage
 
     def run(self) -> None:
-        """Run until nothing is left to happen: every actor has ended or died, and every late request has landed."""
+        """Until every actor has ended or died, and every late request has landed."""
         try:
             while self._queue:
                 self.now_s, _, happens = heapq.heappop(self._queue)

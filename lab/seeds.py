@@ -48,8 +48,6 @@ ROUGH = Weather(
 
 @dataclass(frozen=True)
 class Published:
-    """A snapshot as it was at its creation."""
-
     base: str
     added: tuple[str, ...]
     deleted: tuple[str, ...]
@@ -57,13 +55,7 @@ class Published:
 
 @dataclass
 class SeedRun:
-    """The result of one seed.
-
-    Attributes:
-        trace: every request in the order of arrival.
-        digest: the digest of the trace.
-        told: how often each outcome was reported.
-    """
+    """The result of one seed: every request in the order of arrival, and how often each outcome was reported."""
 
     seed: int
     trace: tuple[str, ...]
@@ -89,10 +81,8 @@ class SeedRun:
 def run_seed(
     seed: int, *, writers: int = 5, commits: int = 3, weather: Weather = ROUGH, groups: bool = False
 ) -> SeedRun:
-    """Run appends, overwrites, manifest compactions, restarts under the same identity, and an expiry.
-
-    Args:
-        groups: appends that lose a race ride with the next winner.
+    """Run appends, overwrites, manifest compactions, restarts under the same identity, and an expiry. `groups`: appends
+    that lose a race ride with the next winner.
 
     >>> run_seed(1, writers=2, commits=1, weather=Weather()).violations
     []
@@ -127,7 +117,6 @@ def run_seed(
 
 
 def _note(made: dict[str, Published], key: str, objects: Objects) -> None:
-    """Record a snapshot: its base, and the files that it adds and deletes."""
     snapshot = parse_snapshot(objects[key], key)
     base = base_of(snapshot)
     with read_only(objects) as timeline:
@@ -166,7 +155,7 @@ def _judge(simulation: Simulation, made: dict[str, Published], twins: list[froze
 
 
 def _has_landed(commit: str, landed: list[str], twins: list[frozenset[str]]) -> bool:
-    """Whether a commit, or its twin, is in the history: a replay of one that has expired may know only its snapshot's id."""
+    """Also by its twin: a replay of one that has expired may know only its snapshot's id."""
     names = next((group for group in twins if commit in group), frozenset({commit}))
     return any(f"data-{name}.parquet" in landed for name in names)
 

@@ -30,8 +30,8 @@ class Forecast:
         committed, failed, unknown: the number of commits with each outcome.
         commits_per_minute: landed commits of all writers together.
         retries_per_commit, requests_per_commit: averages over the landed commits.
-        p50_ms, p99_ms, slowest_ms: how long a caller waits for a commit that lands, with retries and with the turns that it
-            gave to other writers.
+        p50_ms, p99_ms, slowest_ms: how long a caller waits for a commit that lands, with retries and with the turns
+            that it gave to other writers.
         store_requests: all requests that reached the store, with those of lost attempts and hints.
         trace: every request in the order of arrival. Reports contain `trace_digest` instead.
     """
@@ -57,7 +57,7 @@ class Forecast:
         return hashlib.blake2b("\n".join(self.trace).encode(), digest_size=8).hexdigest()
 
     def to_dict(self) -> dict[str, Any]:
-        """The report as a JSON-ready dict, without the trace itself."""
+        """Ready for JSON, without the trace itself."""
         return {**{k: v for k, v in asdict(self).items() if k != "trace"}, "trace_digest": self.trace_digest}
 
 
@@ -86,10 +86,9 @@ def simulate(
     """Let writers append to one table, each as fast as it can, with the table's default options.
 
     Args:
-        commits: the number of commits of each writer.
-        latency_ms: the latency of one request to the store.
+        commits: of each writer.
+        latency_ms: of one request to the store.
         faults: 0 for no faults; 1 loses, cuts, throttles or refuses about every fifth create.
-        seed: the seed of all random choices.
         groups: the table has option `commit.group` = `auto`.
         ended: called after each commit with the number of commits that have ended so far.
 
@@ -153,7 +152,7 @@ def _forecast(writers: int, simulation: Simulation, ledger: _Ledger) -> Forecast
 
 
 def _quantile(ascending: list[float], share: float) -> float:
-    """The smallest value that is not exceeded by this share of the values.
+    """Not exceeded by this share of the values.
 
     >>> _quantile([1.0, 2.0, 3.0, 4.0], 0.5), _quantile([1.0, 2.0, 3.0, 4.0], 0.99)
     (2.0, 4.0)

@@ -1,8 +1,8 @@
 """An object store as a value: the effect of each request, and of each fault on a request.
 
-Owns: `Request`, `Reply`, the pure functions `answer` and `strike`, and `SimulatedStore`: the whole shipped object-store adapter
-(retries, classification of errors) over a simulated wire. Must not know: tables, schedules, actors.
-Source: format/stores §1, architecture §4; H1–H4, H9. Invariants: `answer` and `strike` do not change their arguments. A fault
+Owns: `Request`, `Reply`, the pure functions `answer` and `strike`, and `SimulatedStore`: the whole shipped object-store
+adapter (retries, classification of errors) over a simulated wire. Must not know: tables, schedules, actors. Source:
+format/stores §1, architecture §4; H1–H4, H9. Invariants: `answer` and `strike` do not change their arguments. A fault
 that is described as "applied" has the same effect as the request without the fault.
 """
 
@@ -25,14 +25,14 @@ from ..core.errors import Unsupported
 T = TypeVar("T")
 
 Objects: TypeAlias = Mapping[str, bytes]
-"""A store's contents: key -> bytes. It is never changed in place."""
+"""It is never changed in place."""
 
 _URL = "sim://lab/"
 OK, NOT_FOUND, EXISTS, SILENCE = 200, 404, 412, 0
 HELD = "\0held"
-"""No key of an object. What it holds is the key of the one object that the store never deletes."""
+"""No key of an object: it holds the key of the one object that the store never deletes."""
 REFUSED = "refused for ever: "
-"""The fault of a deletion, followed by the key that the store does not delete from then on."""
+"""Followed by the key that the store does not delete from then on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,11 +40,9 @@ class Request:
     """One request on the wire.
 
     Attributes:
-        operation: create, read, write, delete, list or drop (which removes everything below a prefix at once, like renaming a
-            folder).
-        key: the key of the object, the prefix of a list or drop, or empty for a delete.
-        data: the bytes that a create or write sends.
-        keys: the keys that a delete deletes.
+        operation: create, read, write, delete, list or drop (which removes everything below a prefix at once, like
+            renaming a folder).
+        key: of the object, or the prefix of a list or drop; a delete has `keys`.
     """
 
     operation: str
@@ -62,7 +60,7 @@ class Reply:
     """The reply to a request.
 
     Attributes:
-        status: the HTTP status, or 0 for no answer.
+        status: of HTTP, or 0 for no answer.
         body: the bytes of a read, or (key, size) pairs of a list.
         nap_s: the seconds that passed for the actor before it received the reply.
     """
@@ -73,7 +71,7 @@ class Reply:
 
 
 def answer(objects: Objects, request: Request) -> tuple[Objects, Reply]:
-    """The behaviour of a store without faults.
+    """Without faults.
 
     >>> answer({}, Request("create", "a", b"x"))
     ({'a': b'x'}, Reply(status=200, body=None, nap_s=0.0))
@@ -129,12 +127,8 @@ HINT_FAULTS = ("garbage", "stale low", "stale high", "gone")
 
 @dataclass(frozen=True, slots=True)
 class Struck:
-    """The effect of a request under a fault.
-
-    Attributes:
-        objects: the store afterwards.
-        reply: the reply; None if the actor died.
-        in_flight: a request that will be applied later, although the actor does not wait for it.
+    """The effect of a request under a fault; without a reply the actor died. `in_flight` will be applied later,
+    although the actor does not wait for it.
     """
 
     objects: Objects
@@ -143,13 +137,13 @@ class Struck:
 
 
 def faults_of(request: Request) -> tuple[str, ...]:
-    """The faults that can strike a request, apart from refusals of a deletion, which last."""
+    """Apart from refusals of a deletion, which last."""
     hint = request.operation == "read" and request.key.rpartition("/")[2] in ("LATEST", "EARLIEST")
     return FAULTS[request.operation] + (HINT_FAULTS if hint else ())
 
 
 def strike(objects: Objects, request: Request, fault: str) -> Struck:
-    """Apply a request under a fault; `""` means no fault."""
+    """`""` means no fault."""
     if fault.startswith(REFUSED):
         return Struck(*answer({**objects, HELD: fault.removeprefix(REFUSED).encode()}, request))
     applied, reply = answer(objects, request)
@@ -184,14 +178,14 @@ def strike(objects: Objects, request: Request, fault: str) -> Struck:
 
 
 def _without_newest(listed: tuple[tuple[str, int], ...], count: int) -> tuple[tuple[str, int], ...]:
-    """A listing that is out of date: the names with the highest numbers are missing."""
+    """The names with the highest numbers are missing."""
     numbered = [(int(n), k) for k, _ in listed for n in [k.rpartition("-")[2]] if n.isdigit()]
     hidden = {key for _, key in sorted(numbered)[-count:]}
     return tuple(line for line in listed if line[0] not in hidden)
 
 
 class WireError(Exception):
-    """An unsuccessful answer, as a client raises it."""
+    """As a client raises an unsuccessful answer."""
 
     def __init__(self, status: int) -> None:
         super().__init__(f"HTTP {status}")
@@ -245,7 +239,7 @@ class SimulatedStore(FsspecStore):
         return self
 
     def _bounded(self, seconds: float, call: Callable[..., Awaitable[T]], *args: Any) -> T:
-        """Run a request at once: it never waits for an event loop."""
+        """It never waits for an event loop."""
         running: Any = call(self, *args)
         try:
             running.send(None)
@@ -294,7 +288,7 @@ class SimulatedStore(FsspecStore):
 
 
 class _VirtualPatience(Patience):
-    """The shipped policy with virtual waits. An error that ends an actor is not an error of a store, and is never retried."""
+    """With virtual waits. An error that ends an actor is not an error of a store, and is never retried."""
 
     def bind(self, around: Surroundings) -> None:
         object.__setattr__(self, "around", around)

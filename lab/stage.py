@@ -36,17 +36,15 @@ START_S = 1_700_000_000.0
 
 
 def lab_schema(**options: str) -> TableSchema:
-    """A schema of one column. Manifests are not compressed, because they are read and written a million times."""
+    """One column. Manifests are not compressed, because they are read and written a million times."""
     return _schema((), options)
 
 
 def partitioned_schema(**options: str) -> TableSchema:
-    """The same schema, partitioned by a second column, `p`."""
     return _schema(("p",), options)
 
 
 def keyed_schema(**options: str) -> TableSchema:
-    """A schema with a primary key, `k`, and one bucket."""
     columns = pa.schema([pa.field("k", pa.int32(), nullable=False), ("v", pa.int64())])
     texts = {"bucket": "1", "manifest.compression": "none", "commit.max-retries": "1000", **options}
     return new_schema(from_arrow_schema(columns), primary_keys=("k",), options=texts)
@@ -60,16 +58,12 @@ def _schema(partition_keys: tuple[str, ...], options: Mapping[str, str]) -> Tabl
 
 @lru_cache(maxsize=100)
 def file_keys(schema_json: bytes) -> FileKeys:
-    """The keys of the files of a table with such a schema."""
     return FileKeys(parse_schema(schema_json, "schema"))
 
 
 def file_of(*rows: str, made_by: str = "") -> str:
-    """The name of the data file that holds the given rows.
-
-    Args:
-        rows: each is named after the commit that made it. A commit with one row per partition names them `A1~0`, `A1~1`.
-        made_by: the name of the compaction that wrote the file; a compaction adds no rows.
+    """The name of the data file that holds rows, named after the commits that made them (with one row per partition
+    `A1~0`, `A1~1`), or that a compaction wrote, which adds no rows.
 
     >>> file_of("A1", "B1", made_by="C1"), rows_in("data-A1+B1@C1.parquet")
     ('data-A1+B1@C1.parquet', ('A1', 'B1'))
@@ -78,21 +72,20 @@ def file_of(*rows: str, made_by: str = "") -> str:
 
 
 def rows_in(file_name: str) -> tuple[str, ...]:
-    """The rows that a data file holds, in order."""
     names = file_name.removeprefix("data-").removesuffix(".parquet").partition("@")[0]
     return tuple(names.split("+")) if names else ()
 
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """The outcome that was reported to the caller of one commit.
+    """What the caller of one commit was told.
 
     Attributes:
         commit: the label of the commit, which is also part of the name of its data file.
         outcome: "committed", "not committed" or "unknown".
         detail: the error's code, "replayed" for a replay, otherwise empty.
         snapshot: the snapshot in which it landed, or the one to look for.
-        rows: the names of the rows that it adds; None for a single row that is named after the commit.
+        rows: the names of those that it adds; None for a single row that is named after the commit.
         deletes: the names of the rows that it marks as deleted.
     """
 
@@ -113,7 +106,7 @@ class Batch:
     """The requests that go out concurrently: those of one pool, and those of its owner while the pool is open.
 
     Attributes:
-        open_pools: the number of pools that are open as a block.
+        open_pools: those that are open as a block.
         longest_s: the longest latency so far. A further concurrent request costs only the time by which it is slower.
     """
 
@@ -123,7 +116,7 @@ class Batch:
     longest_s: float = 0.0
 
     def extra_s(self, latency_s: float) -> float:
-        """The seconds that a request of this latency adds to the time of the batch."""
+        """What a request of this latency adds to the time of the batch."""
         if not self.inside and not self.open_pools:
             self.begin(None)
         extra_s = max(0.0, latency_s - self.longest_s)
@@ -131,7 +124,7 @@ class Batch:
         return extra_s
 
     def begin(self, pool: object) -> None:
-        """Begin a new batch: later requests are not concurrent with earlier ones."""
+        """Later requests are not concurrent with earlier ones."""
         self.pool, self.longest_s = pool, 0.0
 
 
@@ -164,7 +157,7 @@ class Here(Executor):
 
 
 class Later(Executor):
-    """Keeps work until a result is requested. It stands for work that is done after the outcome was reported."""
+    """Keeps work until a result is requested: for what is done after the outcome was reported."""
 
     def __init__(self) -> None:
         self._waiting: list[Callable[[], Any]] = []
@@ -190,7 +183,7 @@ class _Wanted(Future[Any]):
 
 @dataclass
 class Clock:
-    """An actor's own time, in seconds since the stage was set."""
+    """In seconds since the stage was set."""
 
     now_s: float = 0.0
     skew_s: float = 0.0
@@ -201,11 +194,8 @@ class Stage:
     """The environment of one actor.
 
     Attributes:
-        number: the number of the actor. Its uuids begin with it.
+        number: its uuids begin with it.
         wire: where its requests are sent.
-        told: the outcomes that its callers got so far.
-        events: the events of its commit machines so far.
-        fixed_jitter: every wait has its maximal length, because the explorer makes no random choices.
         beside: a journal beside the table, from which commits can be recovered.
         first_schema: the bytes of schema 0 when this actor opened the table; None if they do not matter.
         time_passes: waits take (virtual) time. The explorer tries every order of requests instead.
@@ -244,18 +234,18 @@ class Stage:
         PROBED.remember(self.store.url)
 
     def committer(self) -> Committer:
-        """The shipped committer, as a fresh process would make it."""
+        """As a fresh process would make it."""
         return Committer(self.store, PATHS, self.schema, self, self.around, self.first_schema)
 
     def committer_with(self, schema: TableSchema) -> Committer:
-        """A committer that writes with another schema, as it is made for a schema change."""
+        """As it is made for a schema change."""
         return Committer(self.store, PATHS, schema, self, self.around, self.first_schema)
 
     def timeline(self) -> Timeline:
         return Timeline(self.store, PATHS, self.around.executor)
 
     def record(self, entry: Entry, decisive: bool = False) -> PutOutcome | None:
-        """Journal an entry of this actor's commits: as an event, and beside the table if it keeps a journal there."""
+        """As an event, and beside the table if the actor keeps a journal there."""
         self.events.append(entry.event)
         self.on_event()
         return self.beside.record(entry, decisive) if self.beside is not None else None
@@ -281,7 +271,7 @@ class Died(BaseException):
 
 
 class Paused(BaseException):
-    """The actor waits for the reply to `request`."""
+    """Until the reply to `request`."""
 
     def __init__(self, request: Request) -> None:
         super().__init__(request.label)
@@ -290,7 +280,7 @@ class Paused(BaseException):
 
 @contextmanager
 def read_only(objects: Any) -> Iterator[Timeline]:
-    """Read the contents of a store with the shipped code, without faults."""
+    """With the shipped code, without faults."""
     from .simulated_store import answer
 
     stage = Stage("reader", 0, lambda request: answer(objects, request)[1])

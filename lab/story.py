@@ -30,7 +30,7 @@ def tell(found: Exploration) -> str:
 
 
 def _sentences(steps: Iterable[Step]) -> list[str]:
-    """Describe the steps. Private requests without a fault are counted, not listed."""
+    """Private requests without a fault are counted, not listed."""
     said: list[str] = []
     quiet: dict[str, int] = {}
     for step in steps:
@@ -48,7 +48,7 @@ def _sentences(steps: Iterable[Step]) -> list[str]:
 
 
 def replay_id(scenario: Scenario, path: Iterable[Choice]) -> str:
-    """The replay id of a path.
+    """The scenario and every choice, compressed.
 
     >>> from .scenarios import writers
     >>> parse_replay_id(replay_id(writers(2, 1), [(0, ""), (1, "cut")]))
@@ -59,7 +59,7 @@ def replay_id(scenario: Scenario, path: Iterable[Choice]) -> str:
 
 
 def parse_replay_id(text: str) -> tuple[str, tuple[Choice, ...]]:
-    """The scenario's name and the choices. Raises ValueError if the text is not a replay id."""
+    """The scenario's name and the choices. Raises ValueError."""
     try:
         name, path = json.loads(zlib.decompress(urlsafe_b64decode(text + "=" * (-len(text) % 4))))
     except (zlib.error, ValueError) as error:
@@ -68,7 +68,7 @@ def parse_replay_id(text: str) -> tuple[str, tuple[Choice, ...]]:
 
 
 def replay(scenario: Scenario, path: Iterable[Choice]) -> tuple[list[Step], list[Violation]]:
-    """Play a path again. Returns its steps and the violations at its end."""
+    """The steps, and the violations at the end."""
     explorer = Explorer(scenario)
     path = tuple(path)
     world = explorer.first()

@@ -37,10 +37,8 @@ class Turn:
         self._thread.start()
 
     def resume(self, given: Any) -> Any:
-        """Run the function until it asks for something, which is returned; None if it has ended.
-
-        Args:
-            given: the answer to what it asked for. An instance of `Died` is raised in the function, and ends it.
+        """Run the function until it asks for something, which is returned; None if it has ended. `given` is the answer
+        to what it asked for; an instance of `Died` is raised in the function, and ends it.
         """
         self._given, self._asked = given, None
         self._go.release()

@@ -22,7 +22,7 @@ from .stage import Stage
 
 
 def undoer(of: str) -> Role:
-    """Take the commit of another actor back, if it has landed, with the shipped code. All others stay."""
+    """If it has landed, with the shipped code. All others stay."""
 
     def role(stage: Stage) -> None:
         timeline, label, row = stage.timeline(), f"{stage.name}1", f"{of}1"
@@ -74,12 +74,10 @@ _delta_manifests = Commit.delta_manifests
 
 
 def _takes_the_whole_snapshot(self: Commit, timeline: Any) -> Any:
-    """What rode with the commit is taken back, too."""
     return _delta_manifests(Commit(self.snapshot), timeline)
 
 
 def _takes_the_others(self: Commit, timeline: Any) -> Any:
-    """The manifests of a commit are taken for those of whoever rode with it."""
     own = _delta_manifests(self, timeline)
     return [line for line in _delta_manifests(Commit(self.snapshot), timeline) if line not in own] or own
 

@@ -35,7 +35,7 @@ class Upserter:
         puts: the keys; those with a minus sign are deleted.
         ahead: by how much its clock is ahead of the numbers of the table; two jobs with the same clock give the same numbers.
         bucket: where keys go that have no dynamic bucket yet; None for a table with one fixed bucket.
-        again: whether it can write its rows again with other numbers.
+        again: it can write its rows again with other numbers.
     """
 
     puts: tuple[str, ...]
@@ -82,7 +82,7 @@ class Upserter:
     def _placed(
         self, stage: Stage, rows: Sequence[KeyRow], index: Sequence[IndexEntry]
     ) -> tuple[int, tuple[tuple[tuple[bytes, int], BucketHashes], ...]]:
-        """The bucket of the first key, for all of them."""
+        """Of the first key, for all of them."""
         if self.bucket is None:
             return 0, ()
         files = [e for e in index if e.file.index_type == HASH_INDEX]
@@ -98,9 +98,9 @@ def key_compactor(level: int = 5, *, lookup: bool = False, picks: str = "") -> R
     """Compact a bucket.
 
     Args:
-        level: the level of the new file.
-        lookup: write the rows of level 0 into a higher one, and mark the older rows of their keys there as deleted. Otherwise all
-            files become one, and rows that delete are dropped. A single file that deletes nothing only changes its level.
+        level: of the new file.
+        lookup: write the rows of level 0 into a higher one, and mark the older rows of their keys there as deleted. Otherwise
+            all files become one, and rows that delete are dropped. A single file that deletes nothing only changes its level.
         picks: take the rows of this commit only.
     """
 
@@ -165,7 +165,7 @@ def _marked(
     old: tuple[IndexEntry, ...],
     label: str,
 ) -> tuple[tuple[IndexEntry, ...], tuple[PendingUpload, ...]]:
-    """One index file for the bucket, with the older rows of all keys of level 0; the one before is replaced as a whole."""
+    """With the older rows of all keys of level 0; the index file before is replaced as a whole."""
     keys = {row.key for e in inputs for row in rows_of(e.file.file_name)}
     wanted = {name: set(positions) for name, positions in marks.items()}
     for entry in alive:
