@@ -1,9 +1,8 @@
 """The command `alter`.
 
-Owns: its arguments, and how the difference of two schemas is shown.
-Must not know: which changes the format allows (see `core.metadata.schema_changes`).
-Invariants: all changes of one run become one new schema, in the order in which they are given. Without `--apply` it only shows
-the difference and changes nothing.
+Owns: its arguments, and how the difference of two schemas is shown. Must not know: which changes the format allows (see
+`core.metadata.schema_changes`). Invariants: all changes of one run become one new schema, in the order in which they
+are given. Without `--apply` it only shows the difference.
 """
 
 from __future__ import annotations
@@ -65,7 +64,7 @@ def register(commands: Commands) -> None:
 
 
 class _InOrder(argparse.Action):
-    """Collects (argument, value) pairs in the order in which they are given."""
+    """(argument, value) pairs in the order in which they are given."""
 
     def __call__(self, parser: Any, namespace: Any, values: Any, option_string: str | None = None) -> None:
         setattr(namespace, self.dest, [*getattr(namespace, self.dest), (option_string, values)])
@@ -151,7 +150,7 @@ def _change(argument: str, value: str, args: argparse.Namespace) -> SchemaChange
 
 
 def _differences(before: TableSchema, after: TableSchema) -> Iterator[dict[str, Any]]:
-    """What is different, with stable keys: `what`, `name`, `before` and `after`. Columns are compared by field id."""
+    """With stable keys: `what`, `name`, `before` and `after`. Columns are compared by field id."""
     from ..core.rows.types import sql, walk_fields
 
     def told(schema: TableSchema) -> dict[int, dict[str, Any]]:

@@ -1,8 +1,7 @@
 """Arguments that several commands share, and how their values are parsed.
 
-Owns: the argument parser, which reports errors as `InvalidArgument`; `k=v` pairs; opening the table at a URL.
-Must not know: individual commands.
-Invariant: a secret on the command line never appears in a message (H19).
+Owns: the argument parser, which reports errors as `InvalidArgument`; `k=v` pairs; opening the table at a URL. Must not
+know: individual commands. Invariant: a secret on the command line never appears in a message (H19).
 """
 
 from __future__ import annotations
@@ -20,14 +19,14 @@ if TYPE_CHECKING:
     from ..table.table import Table
 
 Commands = Any
-"""The return type of `add_subparsers`, for which argparse has no public name."""
+"""argparse has no public name for it."""
 
 _NO_CHOICE = re.compile(r"invalid choice: '([^']*)'")
 _PAIR = re.compile(r"([\w.-]+)=\S+")
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser that raises `InvalidArgument` and hides the values of secrets.
+    """Raises `InvalidArgument` and hides the values of secrets.
 
     Attributes:
         actions: the words of which one says what a command does, such as `create` and `list`; it and the URL may change places.
@@ -42,7 +41,7 @@ class Parser(argparse.ArgumentParser):
         super().__init__(allow_abbrev=False, **settings)
 
     def add_actions(self) -> Commands:
-        """Give a command commands of its own: `tag create URL`, which is understood as `tag URL create` too."""
+        """`tag create URL`, which is understood as `tag URL create` too."""
         commands = self.add_subparsers(title="commands", metavar="COMMAND", required=True, parser_class=Parser)
         self.actions = commands.choices
         return commands
@@ -92,10 +91,9 @@ def add_command(
 
     Args:
         run: called with the parsed arguments and the output; returns the exit code.
-        about: what the command does; its first sentence appears in the list of commands.
+        about: its first sentence appears in the list of commands.
         example: one or more command lines.
         url: what the first argument is.
-        aliases: other names of the command.
     """
     epilog = "example:\n  " + example.replace("\n", "\n  ")
     parser: Parser = commands.add_parser(
@@ -121,21 +119,19 @@ def add_command(
 def add_where(
     parser: Parser, about: str = "only rows for which this is true, as in SQL", metavar: str = "TEXT"
 ) -> None:
-    """Add a condition, and the zone of the dates and times in it."""
+    """And the zone of the dates and times in it."""
     parser.add_argument("--where", metavar=metavar, help=about)
     told = "the zone of dates, and of times without one, where a column counts points in time: Europe/Berlin, +02:00"
     parser.add_argument("--time-zone", metavar="ZONE", help=told)
 
 
 def in_zone_of(args: argparse.Namespace, text: str | None) -> Any:
-    """SQL text with what option `--time-zone` says; None stays None."""
     from ..core.expressions.zones import in_zone
 
     return text if text is None or args.time_zone is None else in_zone(text, args.time_zone)
 
 
 def where_of(args: argparse.Namespace) -> Any:
-    """The condition of `add_where`."""
     return in_zone_of(args, args.where)
 
 
@@ -144,11 +140,7 @@ def add_branch(parser: Parser) -> None:
 
 
 def add_travel(parser: Parser, required: bool = False, watermark: bool = False) -> None:
-    """Add the options that choose a snapshot. Without one, the newest is used, unless `required` is set.
-
-    Args:
-        watermark: also offer the option `--watermark`.
-    """
+    """The options that choose a snapshot. Without one, the newest is used, unless `required` is set."""
     which = parser.add_mutually_exclusive_group(required=required)
     which.add_argument("--snapshot", type=int, metavar="N", help="as of this snapshot")
     which.add_argument("--tag", metavar="NAME", help="as of this tag")
@@ -159,10 +151,7 @@ def add_travel(parser: Parser, required: bool = False, watermark: bool = False) 
 
 
 def pairs(texts: Sequence[str], argument: str) -> dict[str, str]:
-    """Parse `k=v` texts into a dict.
-
-    Raises:
-        InvalidArgument: a text has no `=`, or a name occurs twice. The message never shows a value.
+    """Raises InvalidArgument where a text has no `=`, or a name occurs twice; never shows a value.
 
     >>> pairs(["a=1", "b=x=y"], "--option")
     {'a': '1', 'b': 'x=y'}
@@ -179,12 +168,12 @@ def pairs(texts: Sequence[str], argument: str) -> dict[str, str]:
 
 
 def names(text: str | None) -> list[str] | None:
-    """Split a comma-separated list of names; None stays None."""
+    """Separated by commas."""
     return None if text is None else [part.strip() for part in text.split(",") if part.strip()]
 
 
 def storage_options_of(args: argparse.Namespace) -> dict[str, Any]:
-    """The storage options. `true`, `false`, and values that begin with `{` or `[` are parsed as JSON; others stay text."""
+    """`true`, `false`, and values that begin with `{` or `[` are parsed as JSON; others stay text."""
     found: dict[str, Any] = {}
     for name, text in pairs(args.storage_option, "--storage-option").items():
         found[name] = text
@@ -197,14 +186,12 @@ def storage_options_of(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def open_store_of(args: argparse.Namespace) -> Store:
-    """Open the store at the URL."""
     from ..backends.registry import open_store
 
     return open_store(args.url, storage_options_of(args))
 
 
 def open_table_of(args: argparse.Namespace) -> Table:
-    """Open the newest state of the table at the URL."""
     from ..table.create import open_table
 
     table = open_table(args.url, branch=getattr(args, "branch", "main"), storage_options=storage_options_of(args))
@@ -219,7 +206,6 @@ def settle(args: argparse.Namespace) -> None:
 
 
 def open_as_of(args: argparse.Namespace) -> Table:
-    """Open the table as of the given snapshot, tag, time or watermark."""
     table = open_table_of(args)
     given: Mapping[str, Any] = {
         "snapshot": args.snapshot,
@@ -233,16 +219,14 @@ def open_as_of(args: argparse.Namespace) -> Table:
 
 
 WHEN = "how long ago ('7 d'), ISO text with a zone, or ms since 1970"
-"""How a limit in the past may be given."""
 
 
 def moment_of(text: str | None) -> str | int | None:
-    """Parse a time: a number is milliseconds since 1970, anything else stays text."""
+    """A number is milliseconds since 1970, anything else stays text."""
     return int(text) if text is not None and re.fullmatch(r"-?\d+", text) else text
 
 
 def add_commit(parser: Parser, about: str) -> None:
-    """Add the arguments that name a commit: its snapshot or its identity."""
     parser.add_argument("snapshot", type=int, nargs="?", metavar="SNAPSHOT", help=about)
     parser.add_argument(
         "--user", metavar="NAME", help="in its place: the commit user, of one commit of several in a snapshot, too"
@@ -253,7 +237,6 @@ def add_commit(parser: Parser, about: str) -> None:
 
 
 def commit_of(args: argparse.Namespace) -> int | tuple[str, int | None] | None:
-    """The commit that is named; None for none."""
     if args.user is not None and args.snapshot is not None:
         raise InvalidArgument("a commit is named by SNAPSHOT or by --user, not by both")
     if args.identifier is not None and args.user is None:

@@ -1,9 +1,8 @@
 """The commands `create` and `write`.
 
-Owns: their arguments and their output; the arguments that all commands that commit rows share.
-Must not know: file formats (see `sources`), or how a commit is made.
-Invariants: one `write` is one commit, however many files it reads. It keeps a journal, so that the outcome can be found
-out if the process dies. Rows are streamed.
+Owns: their arguments and output; the arguments that all commands that commit rows share. Must not know: file formats
+(see `sources`), or how a commit is made. Invariants: one `write` is one commit, however many files it reads. It keeps a
+journal, so that the outcome can be found out if the process dies. Rows are streamed.
 """
 
 from __future__ import annotations
@@ -107,7 +106,7 @@ def create(args: argparse.Namespace, output: Output) -> int:
 
 
 def column_of(text: str, argument: str = "--column") -> tuple[str, Any]:
-    """A column from NAME:TYPE: its name, and its type as SQL text or as the format's JSON."""
+    """From NAME:TYPE: the name, and the type as SQL text or as the format's JSON."""
     from ..table.create import Schema
 
     name, kind = named(text, argument)
@@ -121,7 +120,7 @@ def column_of(text: str, argument: str = "--column") -> tuple[str, Any]:
 
 
 def named(text: str, argument: str) -> tuple[str, str]:
-    """The two parts of NAME:TYPE.
+    """Of NAME:TYPE.
 
     >>> named("c: ROW<a: INT>", "--column")
     ('c', 'ROW<a: INT>')
@@ -133,9 +132,8 @@ def named(text: str, argument: str) -> tuple[str, str]:
 
 
 def _schema_file(path: str) -> tuple[dict[str, Any], list[Any]]:
-    """Read a schema file. Returns its keys, options and comment as a dict, and its columns.
-
-    The file holds a table's schema as the format stores it, or only a list of fields.
+    """Its keys, options and comment, and its columns. The file holds a table's schema as the format stores it, or only
+    a list of fields.
     """
     from ..core.rows.types import parse_field
 
@@ -186,12 +184,7 @@ def _register_write(commands: Commands) -> None:
 
 
 def add_files(parser: Parser, option: str | None = None, required: bool = True) -> None:
-    """Add the arguments that name files with rows.
-
-    Args:
-        option: the files follow this option, instead of the URL.
-        required: the option must be given.
-    """
+    """Files follow the URL, or an `option`, which may be `required`."""
     about: dict[str, Any] = {
         "nargs": "+",
         "metavar": "FILE",
@@ -208,7 +201,7 @@ def add_files(parser: Parser, option: str | None = None, required: bool = True) 
 
 
 def add_commit(parser: Parser) -> None:
-    """Add the arguments of a commit: its identity, its properties, its journal."""
+    """Its identity, its properties, its journal."""
     parser.add_argument("--commit-user", metavar="NAME", help="with --identifier: makes the commit land exactly once")
     parser.add_argument(
         "--identifier", type=int, metavar="N", help="another number for each commit of the user, in any order"
@@ -251,7 +244,6 @@ def write(args: argparse.Namespace, output: Output) -> int:
 
 
 def show_receipt(receipt: Receipt, rows: int, journal: str | None, output: Output, done: str = "written") -> None:
-    """Print what became of rows."""
     if output.as_json:
         output.record({**receipt.to_dict(), "rows": rows, "journal": journal})
     else:
@@ -261,7 +253,7 @@ def show_receipt(receipt: Receipt, rows: int, journal: str | None, output: Outpu
 
 
 class CountedRows:
-    """The rows of the files, one file after the other; shows progress on a terminal."""
+    """One file after the other; shows progress on a terminal."""
 
     def __init__(self, files: Sequence[str], schema: Any, file_format: str | None, nulls: tuple[str, ...]) -> None:
         self._files, self._schema, self._format, self._nulls = files, schema, file_format, nulls
@@ -283,7 +275,7 @@ class CountedRows:
 
 
 def keep_journal(table: Table, argument: str | None, output: Output) -> str | None:
-    """Choose the journal for the table's commits: the argument, else the environment's, the table's, or the user's."""
+    """The argument, else the environment's, the table's, or the user's."""
     from ..coordinator.journal.file_journal import FileJournal
     from ..coordinator.journal.lines import OBJECT
     from ..coordinator.journal.object_journal import ObjectJournal

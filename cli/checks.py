@@ -1,8 +1,7 @@
 """The commands `verify` and `doctor`, which look for problems.
 
-Owns: their arguments and exit codes.
-Must not know: what is checked (see `table.verify` and `doctor`).
-Invariant: exit code 0 means that no errors were found; warnings alone do not change it.
+Owns: their arguments and exit codes. Must not know: what is checked (see `table.verify` and `doctor`). Invariant: exit
+code 0 means that no errors were found; warnings alone do not change it.
 """
 
 from __future__ import annotations

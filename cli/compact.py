@@ -1,8 +1,7 @@
 """The commands `compact` and `rewrite-file-index`.
 
-Owns: their arguments and the stable keys of their JSON.
-Must not know: which files are rewritten, or how.
-Invariant: without `--apply` they only show the plan and change nothing.
+Owns: their arguments and the stable keys of their JSON. Must not know: which files are rewritten, or how. Invariant:
+without `--apply` they only show the plan.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Names that the shell completes: branches, tags and consumers of the table on the line, tables and databases of a catalog.
 
-Owns: what is offered for which argument. Must not know: what a command does.
-Invariants: nothing is imported or asked unless the shell asks for names. A store that does not answer offers none, and the line
-stays as it is.
+Owns: what is offered for which argument. Must not know: what a command does. Invariants: nothing is imported or asked
+unless the shell asks for names. A store that does not answer offers none, and the line stays as it is.
 """
 
 from __future__ import annotations
@@ -16,15 +15,10 @@ from .arguments import Parser, open_table_of, storage_options_of
 
 Names = Callable[[argparse.Namespace, str], Iterable[str]]
 ASKED = "_ARGCOMPLETE"
-"""Set by the shell when it asks for names."""
 
 
 def complete(parser: Parser, **settings: Any) -> None:
-    """Answer the shell and end the process, if the shell asks for names, and package argcomplete is there.
-
-    Args:
-        settings: for `argcomplete.autocomplete`.
-    """
+    """Answer the shell and end the process, if the shell asks for names, and package argcomplete is there."""
     if ASKED not in os.environ:
         return
     try:
@@ -77,7 +71,7 @@ def _databases(args: argparse.Namespace, prefix: str) -> Iterable[str]:
 
 
 def _locations(args: argparse.Namespace, prefix: str) -> Iterator[str]:
-    """The databases below a URL, and the tables of a database. Files of this machine are left to the shell."""
+    """Databases below a URL, tables of a database. Files of this machine are left to the shell."""
     from ..table.catalog.catalog import open_catalog
 
     parent = prefix.rpartition("/")[0]

@@ -1,9 +1,8 @@
 """The checks of `doctor`.
 
-Owns: the checks, and what each result means.
-Must not know: arguments, printing.
-Invariants: everything it writes has a name of its own and is deleted afterwards. It sends about forty requests, not counting
-the table's snapshots and a race. If one check fails with an error, the error is reported and the other checks still run.
+Owns: the checks, and what each result means. Must not know: arguments, printing. Invariants: everything it writes has a
+name of its own and is deleted afterwards. It sends about forty requests, not counting the table's snapshots and a race.
+If one check fails with an error, the error is reported and the other checks still run.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ Status = Literal["ok", "warn", "fail"]
 
 ROUND_TRIPS = 3
 LISTED = 4
-"""The number of objects that are listed: once after each of them is created, and once after all are deleted."""
+"""Objects are listed once after each of them is created, and once after all are deleted."""
 WRITERS = 8
 FORECAST_COMMITS = 5
 SLOW_MS = 2_000
@@ -45,14 +44,6 @@ SKEW_MS = 5_000
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """The result of one check.
-
-    Attributes:
-        check: its name.
-        detail: what was observed.
-        next_step: what to do about it; "" if nothing needs to be done.
-    """
-
     check: str
     status: Status
     detail: str
@@ -70,14 +61,8 @@ def examine(
     rounds: int = 20,
     writers: int = WRITERS,
 ) -> list[Check]:
-    """Run the checks.
-
-    Args:
-        store: bound to the root of the table, which need not exist yet.
-        options: the storage options that the caller gave; only their names are used.
-        racers: how many processes race to create the same objects; None for no race.
-        rounds: how many objects they race for.
-        writers: for how many concurrent writers to estimate the commits per minute.
+    """Run the checks at the root of a table, which need not exist yet. Of the storage options only the names are used. `racers`
+    processes race to create the same `rounds` objects; the commits per minute are estimated for `writers` writers.
     """
     folders = _missing_folders(store)
     reached = _made("reach", lambda: _reach(store))
@@ -106,7 +91,6 @@ def examine(
 
 
 def _made(name: str, check: Callable[[], Check]) -> Check:
-    """The result of a check; a `LakelatchError` becomes a failed check."""
     try:
         return check()
     except LakelatchError as error:
@@ -136,7 +120,6 @@ def _credentials(store: Store, options: Mapping[str, Any]) -> Check:
 
 
 def _transport(store: Store) -> list[Check]:
-    """Which client carries the requests of an object store, and why."""
     used = getattr(store, "transport", None)
     return [Check("transport", "ok", f"{used.name}: {used.reason}", used.next_step)] if used else []
 
@@ -155,7 +138,7 @@ def _table(store: Store, branch: str) -> Check:
 
 
 def _left_undone(store: Store, branch: str) -> list[Check]:
-    """One check for each table option that promises more of a commit than lakelatch does."""
+    """For options that promise more of a commit than lakelatch does."""
     from ..coordinator.history.timeline import Timeline
 
     with suppress(LakelatchError):  # there is no table, or the check "table" has reported the error
@@ -173,7 +156,7 @@ def _left_undone(store: Store, branch: str) -> list[Check]:
 
 
 def _permissions(store: Store, key: str) -> Check:
-    """Try every operation that commits and maintenance need, on an object of its own; report all refusals together."""
+    """Every operation that commits and maintenance need, on an object of its own; all refusals are reported together."""
     folder = f"{key.rpartition('/')[0]}/"
     asked: dict[str, Callable[[], object]] = {
         "create": lambda: store.put_if_absent(key, b"one"),
@@ -200,7 +183,6 @@ def _permissions(store: Store, key: str) -> Check:
 
 
 def _listing(store: Store, folder: str) -> Check:
-    """Does a listing show new objects at once, and deleted objects no longer?"""
     keys = [f"{folder}{number}" for number in range(LISTED)]
     late = 0
     for number, key in enumerate(keys, 1):
@@ -219,11 +201,7 @@ def _listing(store: Store, folder: str) -> Check:
 
 
 def _expectation(latency_ms: float, writers: int) -> tuple[Check, Forecast]:
-    """The commits per minute to expect at this latency, simulated with the shipped committer in virtual time.
-
-    Returns:
-        The check, and the forecast for so many writers.
-    """
+    """Simulated with the shipped committer in virtual time at this latency; with the forecast for so many writers."""
     from ..lab.simulate import simulate
 
     one, many = (simulate(n, commits=FORECAST_COMMITS, latency_ms=max(latency_ms, 0.1)) for n in (1, writers))
@@ -235,7 +213,6 @@ def _expectation(latency_ms: float, writers: int) -> tuple[Check, Forecast]:
 
 
 def _riding(store: Store, branch: str, latency_ms: float, alone: Forecast) -> Check:
-    """What group commit would bring on this store, and whether this table needs it."""
     from .riding import advice, forecast, newest_appends
 
     detail = forecast(max(latency_ms, 0.1), alone, FORECAST_COMMITS)
@@ -245,7 +222,7 @@ def _riding(store: Store, branch: str, latency_ms: float, alone: Forecast) -> Ch
 
 
 def _atomic_create(store: Store, key: str) -> Check:
-    """A create must succeed if the object does not exist, and be refused if it does (G9, H1)."""
+    """It must succeed if the object does not exist, and be refused if it does (G9, H1)."""
     name, data = "atomic create", b"one"
     outcome = store.put_if_absent(key, data)
     if not isinstance(outcome, Created):
@@ -261,7 +238,7 @@ def _atomic_create(store: Store, key: str) -> Check:
 
 
 def _write_and_clock(store: Store, key: str) -> tuple[list[Check], float | None]:
-    """The checks of writing and of the clock, and the latency of a request in milliseconds if it could be measured."""
+    """With the latency of a request in milliseconds, if it could be measured."""
     put_ms, get_ms = [], []
     skew: Check | None = None
     try:
@@ -287,7 +264,6 @@ def _write_and_clock(store: Store, key: str) -> tuple[list[Check], float | None]
 
 
 def _clock(modified_ms: int, sent_ms: float, took_ms: float) -> Check:
-    """Compare the store's clock with this machine's, allowing for the duration of the request."""
     if not modified_ms:
         return Check(
             "clock",
@@ -305,7 +281,6 @@ def _clock(modified_ms: int, sent_ms: float, took_ms: float) -> Check:
 
 
 def _history(store: Store, branch: str) -> Check:
-    """Is the history intact, or has a writer without an atomic create replaced a snapshot (G1)?"""
     from ..coordinator.history.timeline import Timeline
     from ..table.verify.finding import Findings
     from ..table.verify.history import check_hints, lineage_findings
@@ -333,7 +308,6 @@ def _history(store: Store, branch: str) -> Check:
 
 
 def _runs(store: Store, branch: str) -> list[Check]:
-    """Do reads of a table with a primary key have to merge many sorted runs of a bucket?"""
     from ..coordinator.history.timeline import Timeline
     from ..core import options as opt
     from ..table.verify.runs import crowded_buckets
@@ -374,7 +348,7 @@ def _race(store: Store, racers: int, rounds: int, prefix: str) -> Check:
 
 
 def _missing_folders(store: Store) -> list[Path]:
-    """The folders of a table on the local disk that do not exist yet, the innermost first."""
+    """Folders of a table on the local disk that do not exist yet, the innermost first."""
     if store.capabilities.native_scheme != "file":
         return []
     root = Path(local_path(store.url))

@@ -1,7 +1,6 @@
 """The exit codes, and which error leads to which code.
 
-Owns: the numbers. Scripts rely on them, so they never change.
-Must not know: commands.
+Owns: the numbers. Scripts rely on them, so they never change. Must not know: commands.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
-"""The commands `log`, `show` and `explain`, which describe a table's history.
+"""The commands `log`, `show` and `explain`, which describe a table's history and never change it.
 
-Owns: their arguments and the stable keys of their JSON.
-Must not know: how metadata is read.
-Invariants: `log` works on a damaged table, and reports gaps and snapshots that another writer has replaced (G1). These
-commands never change a table.
+Owns: their arguments and the stable keys of their JSON. Must not know: how metadata is read. Invariant: `log` works on
+a damaged table, and reports gaps and snapshots that another writer has replaced (G1).
 """
 
 from __future__ import annotations
@@ -28,7 +26,7 @@ if TYPE_CHECKING:
 
 
 _USUAL = {"APPEND": "WRITE"}
-"""The operation that a kind of commit has, unless a snapshot says otherwise."""
+"""The operation of a kind of commit, unless a snapshot says otherwise."""
 
 
 def register(commands: Commands) -> None:
@@ -104,7 +102,7 @@ def _log_rows(history: list[dict[str, Any]]) -> tuple[list[str], list[list[Any]]
 
 
 def _short_log_rows(history: list[dict[str, Any]]) -> tuple[list[str], list[list[Any]]]:
-    """The same for 80 columns."""
+    """For 80 columns."""
     rows = []
     for row in history:
         kind, operation, user, number = (row[key] for key in ("kind", "operation", "commit_user", "identifier"))
@@ -149,7 +147,7 @@ def show(args: argparse.Namespace, output: Output) -> int:
 
 
 def show_record(table: Table, snapshot: Snapshot) -> dict[str, Any]:
-    """Everything about a snapshot, as a dict with stable keys."""
+    """With stable keys."""
     from ..table.system import history_row
 
     timeline = table.timeline
@@ -193,7 +191,6 @@ def show_record(table: Table, snapshot: Snapshot) -> dict[str, Any]:
 
 
 def _added_runs(table: Table, snapshot: Snapshot) -> dict[str, Any]:
-    """What a snapshot added to a table with a primary key: levels, the span of sequence numbers, rows that delete."""
     from ..core.metadata.data_file import ADD
 
     timeline = table.timeline
@@ -208,7 +205,6 @@ def _added_runs(table: Table, snapshot: Snapshot) -> dict[str, Any]:
 
 
 def _snake(name: str) -> str:
-    """`baseManifestList` becomes `base_manifest_list`."""
     return "".join(f"_{c.lower()}" if c.isupper() else c for c in name)
 
 
@@ -250,7 +246,7 @@ def explain(args: argparse.Namespace, output: Output) -> int:
 
 
 def explain_record(table: Table, snapshot: Snapshot) -> dict[str, Any]:
-    """How a snapshot came about, as a dict with stable keys."""
+    """With stable keys."""
     from ..coordinator.history.lost import lost_attempts
     from ..coordinator.history.timeline import base_of
     from ..core.metadata.data_file import ADD
@@ -275,7 +271,7 @@ def explain_record(table: Table, snapshot: Snapshot) -> dict[str, Any]:
 
 
 def _events_of(table: Table, commit: Commit, argument: str | None) -> tuple[list[Entry], Path]:
-    """The events of a commit, or of that which created its snapshot, if a journal has them, and the path of that journal."""
+    """Of a commit, or of that which created its snapshot, if a journal has them; and the path of that journal."""
     from ..coordinator.journal.lines import read_journal
     from ..coordinator.journal.object_journal import file_of
 

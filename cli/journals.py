@@ -1,7 +1,6 @@
 """Which journal a command uses.
 
-Owns: the environment variable, the default path, and their order.
-Must not know: the content of a journal.
+Owns: the environment variable, the default path, and their order. Must not know: the content of a journal.
 """
 
 from __future__ import annotations
@@ -13,20 +12,14 @@ from typing import Any
 from ..backends.user_folders import user_folder
 
 JOURNAL = "LAKELATCH_JOURNAL"
-"""The environment variable that names a journal for every command."""
 
 
 def default_journal() -> Path:
-    """Where `write` keeps its journal by default: in the user's state folder."""
     return user_folder("XDG_STATE_HOME", ".local/state") / "lakelatch" / "journal.jsonl"
 
 
 def journal_lines(argument: str | None) -> list[Any]:
-    """The lines of the journal that is meant; none where there is no such file, unless it was named.
-
-    Raises:
-        InvalidArgument: the journal that was named does not exist.
-    """
+    """None where there is no such file. Raises InvalidArgument if it was named and does not exist."""
     from ..coordinator.journal.file_journal import FileJournal
     from ..core.errors import InvalidArgument
 

@@ -1,7 +1,6 @@
 """Lossless conversion between Arrow columns and JSON values.
 
-Owns: how each type is written in JSON.
-Must not know: files, tables, or where the text goes.
+Owns: how each type is written in JSON. Must not know: files, tables, or where the text goes.
 
 | type | JSON |
 |---|---|
@@ -37,7 +36,7 @@ _NOT_NUMBERS = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 
 
 def json_rows(batch: pa.RecordBatch) -> Iterator[dict[str, Any]]:
-    """The rows of a batch as dicts that `json.dumps` accepts.
+    """As `json.dumps` accepts them.
 
     >>> list(json_rows(pa.record_batch({"d": pa.array([Decimal("1.50"), None]), "b": pa.array([b"a", b""])})))
     [{'d': '1.50', 'b': '0x61'}, {'d': None, 'b': '0x'}]
@@ -52,7 +51,6 @@ def json_rows(batch: pa.RecordBatch) -> Iterator[dict[str, Any]]:
 
 
 def to_json(array: pa.Array) -> list[Any]:
-    """Convert the values of an array to JSON values."""
     kind = array.type
     types = pa.types
     if types.is_dictionary(kind):
@@ -79,7 +77,7 @@ def to_json(array: pa.Array) -> list[Any]:
 
 
 def _far_texts(array: pa.Array) -> list[str | None] | None:
-    """The texts of dates and times if one is outside the years 1 to 9999, which Arrow spells in another way or not at all."""
+    """None but where a date or time is outside the years 1 to 9999, which Arrow spells in another way or not at all."""
     kind = array.type
     if pa.types.is_time(kind) or pa.types.is_date64(kind) or array.null_count == len(array):
         return None
@@ -133,7 +131,7 @@ def _lists(array: Any) -> list[Any]:
 
 
 def text_columns(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Turn every column that CSV cannot hold into text; nested columns become JSON."""
+    """What CSV cannot hold becomes text; nested columns become JSON."""
     columns = []
     for column in batch.columns:
         kind = column.type
@@ -151,14 +149,8 @@ def text_columns(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def from_json(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
-    """Convert JSON values to an array.
-
-    Args:
-        values: as `json.loads(…, parse_float=Decimal)` returns them: a number with a fraction is a `Decimal`.
-        kind: the type of the array.
-
-    Raises:
-        pa.ArrowException, TypeError, ValueError, ArithmeticError: a value is not of that type.
+    """From what `json.loads(…, parse_float=Decimal)` returns: a number with a fraction is a `Decimal`. Raises
+    pa.ArrowException, TypeError, ValueError or ArithmeticError where a value is not of that type.
 
     >>> from_json(["0x61", None], pa.binary()).to_pylist()
     [b'a', None]
@@ -205,7 +197,7 @@ def _struct(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
 
 
 def _flat(values: Sequence[Any]) -> tuple[list[Any], pa.Array]:
-    """Concatenate lists. Returns the values and the offset of each list, null for a null list."""
+    """The values, and the offset of each list, null for a null list."""
     flat: list[Any] = []
     offsets: list[int | None] = []
     for value in values:

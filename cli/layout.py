@@ -1,8 +1,6 @@
-"""The commands `files` and `schema`, which describe a table's files and columns.
+"""The commands `files` and `schema`, which describe a table's files and columns, and never change it.
 
-Owns: their arguments and the stable keys of their JSON.
-Must not know: how metadata is read.
-Invariant: these commands never change a table.
+Owns: their arguments and the stable keys of their JSON. Must not know: how metadata is read.
 """
 
 from __future__ import annotations
@@ -64,7 +62,7 @@ def schema(args: argparse.Namespace, output: Output) -> int:
 
 
 def schema_record(found: TableSchema) -> dict[str, Any]:
-    """A schema as a dict with stable keys; `type` is SQL text."""
+    """With stable keys; `type` is SQL text."""
     from ..core.rows.types import sql
 
     columns = [

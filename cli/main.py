@@ -1,9 +1,8 @@
 """The entry point of the command `lakelatch`: parses the arguments, runs a command, returns its exit code.
 
-Owns: the list of commands and the top-level error handling.
-Must not know: what a command does.
-Invariants: users see a traceback only if they set `LAKELATCH_DEBUG=1`. A closed pipe is not an error. `lakelatch --version`
-imports neither pyarrow nor a store client.
+Owns: the list of commands and the top-level error handling. Must not know: what a command does. Invariants: users see a
+traceback only if they set `LAKELATCH_DEBUG=1`. A closed pipe is not an error. `lakelatch --version` imports neither
+pyarrow nor a store client.
 """
 
 from __future__ import annotations
@@ -49,7 +48,6 @@ DEBUG = "LAKELATCH_DEBUG"
 
 
 def build_parser() -> Parser:
-    """Build the parser for all commands."""
     codes = "\n".join(f"  {code}  {meaning}" for code, meaning in MEANINGS.items())
     parser = Parser(
         prog="lakelatch",
@@ -86,14 +84,7 @@ def build_parser() -> Parser:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command.
-
-    Args:
-        argv: the arguments after `lakelatch`; by default those of this process.
-
-    Returns:
-        The exit code (see `exit_codes`).
-    """
+    """Run a command, with the arguments after `lakelatch`, and return its exit code (see `exit_codes`)."""
     words = list(sys.argv[1:] if argv is None else argv)
     as_json = "--json" in words
     parser = build_parser()
@@ -136,7 +127,7 @@ def _tell(error: LakelatchError, args: argparse.Namespace | None, as_json: bool)
 
 
 def _redactor(args: argparse.Namespace | None) -> Any:
-    """A function that removes the secrets in this run's storage options from a text."""
+    """Removes the secrets in this run's storage options from a text."""
     if args is None or not getattr(args, "storage_option", None):
         return lambda text: text
     from ..backends.storage_options import StorageOptions

@@ -1,8 +1,7 @@
 """The maintenance commands `expire` and `rollback`.
 
-Owns: their arguments, the stable keys of their JSON, and how progress is shown.
-Must not know: what may be deleted, or how.
-Invariant: without `--apply` they only show the plan and change nothing.
+Owns: their arguments, the stable keys of their JSON, and how progress is shown. Must not know: what may be deleted, or
+how. Invariant: without `--apply` they only show the plan.
 """
 
 from __future__ import annotations
@@ -95,7 +94,6 @@ def rollback(args: argparse.Namespace, output: Output) -> int:
 
 
 def tell_deletion(output: Output, plan: Any, applied: bool) -> int:
-    """Show a deletion, or with `applied` False the plan of one. Returns the exit code."""
     if output.as_json:
         output.record({"applied": applied, **plan.to_dict()})
         return OK
@@ -106,7 +104,6 @@ def tell_deletion(output: Output, plan: Any, applied: bool) -> int:
 
 
 def tell_commit(output: Output, plan: Any, receipt: Receipt | None) -> None:
-    """Show the receipt of a planned commit, or without one the plan."""
     if output.as_json:
         made = receipt.to_dict() if receipt is not None else None
         output.record({"applied": receipt is not None, **plan.to_dict(), "receipt": made})
@@ -118,7 +115,7 @@ def tell_commit(output: Output, plan: Any, receipt: Receipt | None) -> None:
 
 
 def show(output: Output, keys: Sequence[str], count: int | None = None) -> None:
-    """The first keys of a plan. `count`: how many there are, if `keys` are not all."""
+    """`count` says how many keys the plan has, if `keys` are not all."""
     for key in keys[:SHOWN]:
         output.line(f"  {key}")
     more = (len(keys) if count is None else count) - SHOWN
@@ -127,7 +124,7 @@ def show(output: Output, keys: Sequence[str], count: int | None = None) -> None:
 
 
 def progress(what: str) -> Any:
-    """A callback that shows progress on a terminal: how many files were `what` ("deleted", say) so far."""
+    """Shows on a terminal how many files were `what` ("deleted", say) so far."""
     if not sys.stderr.isatty():
         return None
 

@@ -1,9 +1,7 @@
 """The commands `resolve` and `recover`, which find out how commits ended.
 
-Owns: their arguments, the stable keys of their JSON, and their exit codes.
-Must not know: how a commit is resolved.
-Invariants: `resolve` deletes nothing. `recover` changes nothing without `--apply`. An outcome that is not proven is reported
-as unknown.
+Owns: their arguments, the stable keys of their JSON, and their exit codes. Must not know: how a commit is resolved. Invariants:
+`resolve` deletes nothing. `recover` changes nothing without `--apply`. An outcome that is not proven is reported as unknown.
 """
 
 from __future__ import annotations
@@ -81,7 +79,7 @@ def resolve(args: argparse.Namespace, output: Output) -> int:
 
 
 def _by_identity(found: list[RecoveredCommit], table: Table) -> list[RecoveredCommit]:
-    """The commits, without those that did not land but whose identity did, in another run of the job."""
+    """Without those that did not land but whose identity did, in another run of the job."""
     landed = {(c.commit_user, c.identifier) for c in found if c.outcome in ("landed", "finished")}
     told: list[RecoveredCommit] = []
     for commit in found:
@@ -98,7 +96,7 @@ def _by_identity(found: list[RecoveredCommit], table: Table) -> list[RecoveredCo
 
 
 def _looked_up(commit: RecoveredCommit, table: Table) -> RecoveredCommit:
-    """The commit, as the table's memory of identities tells of it."""
+    """As the table's memory of identities tells of the commit."""
     if commit.identifier is None:
         return commit
     try:
@@ -111,7 +109,7 @@ def _looked_up(commit: RecoveredCommit, table: Table) -> RecoveredCommit:
 
 
 def _from_journals(args: argparse.Namespace, table: Table, meant: Any) -> list[RecoveredCommit]:
-    """The commits in the journals: in the one that was named, else in the user's own and in the table's."""
+    """In the journal that was named, else in the user's own and in the table's."""
     from ..coordinator.journal.file_journal import FileJournal
     from ..coordinator.journal.lines import OBJECT
     from ..coordinator.journal.object_journal import ObjectJournal
@@ -134,7 +132,7 @@ def _from_journals(args: argparse.Namespace, table: Table, meant: Any) -> list[R
 
 
 def _from_table(args: argparse.Namespace, table: Table) -> RecoveredCommit:
-    """Look a commit up in the table. The table can show that a commit landed, but never that it did not and will not."""
+    """The table can show that a commit landed, but never that it did not and will not."""
     from ..coordinator.history.lineage import stands
     from ..coordinator.recovery.recover import RecoveredCommit
 

@@ -1,9 +1,8 @@
 """How a command prints its results.
 
-Owns: JSON lines, tables (by Rich on a terminal, plain text elsewhere), notes on stderr, and errors.
-Must not know: what is printed.
-Invariants: stdout carries the result and nothing else. With `--json`, stdout is JSON, one value per line. Without Rich, the
-same tables are printed as plain text.
+Owns: JSON lines, tables (by Rich on a terminal, plain text elsewhere), notes on stderr, and errors. Must not know: what
+is printed. Invariants: stdout carries the result and nothing else. With `--json`, stdout is JSON, one value per line.
+Without Rich, the same tables are printed as plain text.
 """
 
 from __future__ import annotations
@@ -19,12 +18,6 @@ from ..core.errors import LakelatchError, OutcomeUnknown
 
 
 class Output:
-    """Prints the results of one command.
-
-    Args:
-        as_json: whether `--json` was given.
-    """
-
     def __init__(self, as_json: bool = False) -> None:
         self.as_json = as_json
 
@@ -33,14 +26,13 @@ class Output:
         return sys.stdout.isatty()
 
     def record(self, value: Mapping[str, Any]) -> None:
-        """Print one JSON object on a line."""
         print(json.dumps(value, ensure_ascii=False, default=str))
 
     def line(self, text: str) -> None:
         print(text)
 
     def note(self, text: str) -> None:
-        """Print something that is not part of the result, such as progress or a notice, to stderr."""
+        """What is not part of the result, such as progress or a notice."""
         print(text, file=sys.stderr, flush=True)
 
     def table(
@@ -49,13 +41,8 @@ class Output:
         rows: Sequence[Sequence[Any]],
         narrow: tuple[Sequence[str], Sequence[Sequence[Any]]] | None = None,
     ) -> None:
-        """Print rows below the names of their columns.
-
-        On a terminal that is too narrow, long cells are folded. If that is not enough, the same facts are printed in their short
-        form, or else one below the other; none is left out.
-
-        Args:
-            narrow: columns and rows in a shorter form.
+        """On a terminal that is too narrow, long cells are folded. If that is not enough, the same facts are printed in
+        their short form (`narrow`), or else one below the other; none is left out.
         """
         if self.on_terminal and self._rich_table(columns, rows, narrow):
             return
@@ -64,7 +51,6 @@ class Output:
             print(text)
 
     def facts(self, facts: Mapping[str, Any]) -> None:
-        """Print names and values, one pair per line."""
         width = max((len(name) for name in facts), default=0)
         for name, value in facts.items():
             print(f"{name:<{width}}  {cell(value)}".rstrip())
@@ -118,29 +104,24 @@ class _Layout:
     between: int
 
     def widths(self, name: str, rows: Sequence[Sequence[Any]], column: int) -> tuple[bool, int]:
-        """Whether the cells of a column stay whole, and the least width of the column."""
+        """Whether its cells stay whole, and its least width."""
         longest = max((len(cell(row[column])) for row in rows), default=0)
         whole = longest <= self.short or _is_numeric(rows, column)
         return whole, max(len(name), longest if whole else _FOLDED)
 
     def fits(self, columns: Sequence[str], rows: Sequence[Sequence[Any]], width: int) -> bool:
-        """Whether every column has its least width."""
         least = sum(self.widths(name, rows, i)[1] for i, name in enumerate(columns))
         return least + self.between * len(columns) + 1 <= width
 
 
 _FOLDED = 12
-"""Cells that are folded get at least this width."""
+"""The least width of cells that are folded."""
 _ROOMY = _Layout(short=26, padding=(0, 1, 0, 1), between=3)
 _TIGHT = _Layout(short=_FOLDED, padding=(0, 1, 0, 0), between=2)
 
 
 class PlainTable:
     """Plain text rows with aligned columns. The first rows decide the widths; longer values in later rows may stick out.
-
-    Args:
-        columns: the names of the columns.
-        first_rows: rows that decide the width and the alignment of each column.
 
     >>> table = PlainTable(["id", "name"], [[1, "a"], [10, None]])
     >>> table.header, table.lines([[1, "a"], [10, None]])
@@ -167,7 +148,7 @@ def _is_numeric(rows: Sequence[Sequence[Any]], column: int) -> bool:
 
 
 def cell(value: Any) -> str:
-    """A value in a table, on one line.
+    """On one line.
 
     >>> cell(None), cell(True), cell({"a": 1}), cell("two\\nlines")
     ('null', 'true', '{"a": 1}', 'two\\\\nlines')
@@ -182,7 +163,7 @@ def cell(value: Any) -> str:
 
 
 def moment(time_ms: int | None) -> str:
-    """Milliseconds since 1970 as ISO text in UTC.
+    """From milliseconds since 1970.
 
     >>> moment(0)
     '1970-01-01T00:00:00.000Z'
@@ -197,11 +178,7 @@ def moment(time_ms: int | None) -> str:
 
 
 def print_error(error: LakelatchError, redact: Any, as_json: bool) -> None:
-    """Print an error to stderr: the message and the next step, each on one line; with `--json`, one object.
-
-    Args:
-        redact: removes secrets from a text (H19).
-    """
+    """The message and the next step, each on one line; with `--json`, one object. `redact` removes secrets (H19)."""
     message, next_step = redact(" ".join(error.message.split())), redact(error.next_step)
     if as_json:
         told: dict[str, Any] = {"code": error.code, "message": message, "next_step": next_step}

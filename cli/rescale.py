@@ -1,7 +1,7 @@
 """The command `rescale`.
 
-Owns: its arguments and the stable keys of its JSON. Must not know: how rows get to other buckets.
-Invariant: without `--apply` it only shows the plan and changes nothing.
+Owns: its arguments and the stable keys of its JSON. Must not know: how rows get to other buckets. Invariant: without
+`--apply` it only shows the plan.
 """
 
 from __future__ import annotations
@@ -55,7 +55,6 @@ def rescale(args: argparse.Namespace, output: Output) -> int:
 
 
 def _progress() -> Any:
-    """A callback that shows progress on a terminal."""
     if not sys.stderr.isatty():
         return None
 

@@ -1,8 +1,7 @@
 """The commands `read`, `changes` and `plan`.
 
-Owns: their arguments, and how many rows are shown on a terminal.
-Must not know: file formats (see `sinks`), or how a scan is planned.
-Invariants: rows are streamed. A pipe or a file gets every row, unless the user asked for fewer.
+Owns: their arguments, and how many rows are shown on a terminal. Must not know: file formats (see `sinks`), or how a
+scan is planned. Invariants: rows are streamed. A pipe or a file gets every row, unless the user asked for fewer.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ from .exit_codes import OK
 from .output import Output
 
 TERMINAL_ROWS = 100
-"""The number of rows that are shown on a terminal without `--limit`."""
+"""On a terminal without `--limit`."""
 
 _FORMATS = ("table", "json", "csv", "parquet", "arrow")
 _EXTENSIONS = {
@@ -81,7 +80,6 @@ def register(commands: Commands) -> None:
 
 
 def add_rows(parser: Parser) -> None:
-    """Add the options that choose rows and say where they go."""
     parser.add_argument("--columns", metavar="A,B", help="read these columns, in this order")
     add_where(parser)
     parser.add_argument("--limit", type=int, metavar="N", help="read at most N rows")
@@ -131,7 +129,7 @@ def _first(batches: Iterable[Any], limit: int | None) -> Iterator[Any]:
 
 
 def limit_of(args: argparse.Namespace, output: Output) -> int | None:
-    """The number of rows to read: one more than a terminal shows, where the user gave none."""
+    """One more than a terminal shows, where the user gave none."""
     if args.limit is not None and args.limit < 0:
         raise InvalidArgument(f"--limit {args.limit}: must not be negative")
     return TERMINAL_ROWS + 1 if _is_cut(args, output) else args.limit
@@ -142,7 +140,6 @@ def _is_cut(args: argparse.Namespace, output: Output) -> bool:
 
 
 def show_rows(batches: Iterator[Any], schema: Any, file_format: str, args: argparse.Namespace, output: Output) -> int:
-    """Write rows to where the user wants them."""
     from .sinks import open_sink
 
     cut = _is_cut(args, output)
@@ -162,7 +159,7 @@ def show_rows(batches: Iterator[Any], schema: Any, file_format: str, args: argpa
 
 
 def format_of(args: argparse.Namespace) -> str:
-    """The output format: from `--json`, from `--format`, or from the extension of the output file."""
+    """From `--json`, from `--format`, or from the extension of the output file."""
     if args.json:
         if args.format not in (None, "json"):
             raise InvalidArgument(f"--json and --format {args.format} contradict each other")

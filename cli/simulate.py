@@ -1,7 +1,6 @@
 """The command `simulate`, which forecasts the throughput of many writers.
 
-Owns: its arguments, and how the forecast is printed.
-Must not know: how the forecast is made (see `lab.simulate`).
+Owns: its arguments, and how the forecast is printed. Must not know: how the forecast is made (see `lab.simulate`).
 Invariants: it accesses no store. Progress goes to stderr.
 """
 
@@ -78,7 +77,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
 
 
 def _progress(commits: int, output: Output) -> Callable[[int], None]:
-    """Report progress on stderr every few seconds; a short run reports nothing."""
+    """Every few seconds; a short run reports nothing."""
     said_s = time.monotonic()
 
     def ended(count: int) -> None:

@@ -1,9 +1,7 @@
 """Write rows to a terminal, a pipe or a file, in one of several formats.
 
-Owns: the output formats of `read`.
-Must not know: where rows come from.
-Invariants: rows are written as they arrive, and memory holds one batch. A file appears under its name only once it is
-complete.
+Owns: the output formats of `read`. Must not know: where rows come from. Invariants: rows are written as they arrive,
+and memory holds one batch. A file appears under its name only once it is complete.
 """
 
 from __future__ import annotations
@@ -30,15 +28,8 @@ Write = Callable[[Any], None]
 
 @contextmanager
 def open_sink(file_format: str, schema: pa.Schema, path: str | None, output: Output) -> Iterator[Write]:
-    """Open an output and return a function that writes record batches to it.
-
-    Args:
-        file_format: one of `FORMATS`.
-        schema: the schema of the batches.
-        path: a file; None for standard output.
-
-    Raises:
-        InvalidArgument: a binary format would go to a terminal, or the file cannot be written.
+    """A function that writes record batches to a file, or without a path to standard output. Raises InvalidArgument
+    where a binary format would go to a terminal, or the file cannot be written.
     """
     if path is None:
         if file_format in BINARY and output.on_terminal:
@@ -125,7 +116,7 @@ def _plain_rows(schema: pa.Schema, stream: Any) -> Iterator[Write]:
 
 @contextmanager
 def _rich_rows(schema: pa.Schema, output: Output) -> Iterator[Write]:
-    """Collect all rows and print one table. `read` limits the number of rows on a terminal."""
+    """All rows are collected: `read` limits their number on a terminal."""
     rows: list[tuple[Any, ...]] = []
     yield lambda batch: rows.extend(_values(batch))
     output.table(schema.names, rows)

@@ -1,9 +1,8 @@
 """Read rows from Parquet, CSV, JSON lines or Arrow IPC files, or from standard input.
 
-Owns: the input formats, their extensions, and reading them as streams.
-Must not know: the table's own files, or what is done with the rows.
-Invariants: a few megabytes of each file are in memory at a time. Text is read as the table's types, which are never guessed
-for a column that the table has. A file that cannot be read causes one error that names the file.
+Owns: the input formats, their extensions, and reading them as streams. Must not know: the table's own files, or what is done
+with the rows. Invariants: a few megabytes of each file are in memory at a time. Text is read as the table's types, which are
+never guessed for a column that the table has. A file that cannot be read causes one error that names the file.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ _ARROW_FILE_MAGIC = b"ARROW1"
 
 
 def format_of_name(name: str, given: str | None = None) -> str:
-    """The format of a file: `given`, or else by its extension, where `.gz` and the like do not count.
+    """`given`, or else by the extension, where `.gz` and the like do not count.
 
     >>> format_of_name("flights.csv.gz"), format_of_name("-"), format_of_name("rows.txt", "json")
     ('csv', 'arrow', 'json')
@@ -54,16 +53,8 @@ def format_of_name(name: str, given: str | None = None) -> str:
 
 
 def rows_of(name: str, schema: pa.Schema, file_format: str | None = None, nulls: tuple[str, ...] = ()) -> Iterator[Any]:
-    """The rows of a file as record batches.
-
-    Args:
-        name: a path, or `-` for standard input.
-        schema: the columns of the table; text is read as their types.
-        file_format: one of `FORMATS`; None goes by the extension.
-        nulls: texts that mean null in CSV, in addition to the empty text.
-
-    Raises:
-        InvalidArgument: the file does not exist or does not have this format; the message names the file.
+    """The rows of a file, or of standard input (`-`). Text is read as the types of the schema; `nulls` mean null in
+    CSV, besides the empty text. Raises InvalidArgument, which names the file.
     """
     kind = format_of_name(name, file_format)
     with _blamed(name):
@@ -83,7 +74,7 @@ def rows_of(name: str, schema: pa.Schema, file_format: str | None = None, nulls:
 
 
 def schema_of(name: str, file_format: str | None = None) -> pa.Schema:
-    """The columns of a file. The types of CSV and JSON are inferred by Arrow from the first megabyte."""
+    """The types of CSV and JSON are inferred by Arrow from the first megabyte."""
     import pyarrow.parquet as pq
     from pyarrow import csv
     from pyarrow import json as arrow_json
@@ -130,7 +121,7 @@ def _parquet_rows(name: str) -> Iterator[Any]:
 
 
 def _arrow_reader(source: Any) -> Any:
-    """A reader for Arrow's file format if the bytes begin with its magic, else for its stream format (as for any pipe)."""
+    """Of Arrow's file format if the bytes begin with its magic, else of its stream format (as for any pipe)."""
     if _rewound(source):
         head = source.read(len(_ARROW_FILE_MAGIC))
         source.seek(0)
@@ -154,7 +145,7 @@ def _arrow_rows(source: Any) -> Iterator[Any]:
 
 
 def _sound(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """A batch that may be read. Arrow believes what a file says of its lengths, and reads other memory where they are wrong."""
+    """Arrow believes what a file says of its lengths, and reads other memory where they are wrong."""
     for name, column in zip(batch.schema.names, batch.columns, strict=True):
         try:
             column.validate(full=True)
@@ -188,7 +179,7 @@ _CSV_VALUE = re.compile(r"invalid value '(.*)'", re.DOTALL)
 
 
 def _csv_error(error: Any, name: str) -> Any:
-    """The error with the column's name, where Arrow has its number."""
+    """With the column's name, where Arrow has its number."""
     found = _CSV_ERROR.search(str(error))
     if found is None or name == STDIN:
         return error
@@ -204,7 +195,7 @@ def _csv_error(error: Any, name: str) -> Any:
 
 
 def _from_text(texts: pa.Array, kind: pa.DataType) -> pa.Array:
-    """A column of a type that CSV cannot hold, from hex text or JSON, or of dates or times."""
+    """Of a type that CSV cannot hold: from hex text or JSON, or of dates or times."""
     if _is_moment(kind):
         try:
             return texts.cast(kind)
@@ -225,7 +216,7 @@ def _is_binary(kind: pa.DataType) -> bool:
 
 
 def _json_rows(source: Any, schema: pa.Schema, name: str) -> Iterator[Any]:
-    """Read JSON lines. A key that is not a column of the table is kept, so that the writer can name it when it refuses it."""
+    """A key that is not a column of the table is kept, so that the writer can name it when it refuses it."""
     lines = enumerate(_lines(source), 1)
     while block := list(itertools.islice(lines, JSON_ROWS)):
         numbers = [number for number, line in block if line.strip()]

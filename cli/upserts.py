@@ -1,8 +1,8 @@
 """The commands `upsert`, `delete` and `update`, which change rows: by their keys, or by a condition.
 
-Owns: their arguments. Must not know: file formats (see `sources`), or how a commit is made.
-Invariants: one command is one commit, however many files it reads. Rows are streamed. Without `--apply`, `delete` and `update`
-only say how many rows are concerned, and change nothing.
+Owns: their arguments. Must not know: file formats (see `sources`), or how a commit is made. Invariants: one command is
+one commit, however many files it reads. Rows are streamed. Without `--apply`, `delete` and `update` only say how many
+rows are concerned.
 """
 
 from __future__ import annotations
@@ -93,11 +93,7 @@ def update(args: argparse.Namespace, output: Output) -> int:
 
 
 def _changed(args: argparse.Namespace, output: Output, change: Any, new: Any = None) -> int:
-    """Commit a change of rows that a condition chooses, or say what it would change.
-
-    Args:
-        new: the new values, for an update.
-    """
+    """Commit a change of rows that a condition chooses, or say what it would change. `new` are the new values of an update."""
     table = open_table_of(args)
     if not args.apply:
         from ..table.rowlevel.edit import Edit
@@ -120,7 +116,6 @@ def _changed(args: argparse.Namespace, output: Output, change: Any, new: Any = N
 
 
 def _planned(output: Output, rows: int, done: str) -> int:
-    """Say how many rows a change concerns that is not carried out."""
     if output.as_json:
         output.record({"applied": False, f"rows_{done}": rows})
         return OK
@@ -144,11 +139,7 @@ def delete(args: argparse.Namespace, output: Output) -> int:
 
 
 def _commit(args: argparse.Namespace, output: Output, change: Any, done: str, more_text: str | None = None) -> int:
-    """Commit the rows of the files.
-
-    Args:
-        more_text: a column of texts that the files have beside those of the table.
-    """
+    """`more_text` is a column of texts that the files have beside those of the table."""
     import pyarrow as pa
 
     from ..table.writing.transaction import check_identity
