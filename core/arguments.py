@@ -32,7 +32,6 @@ def whole_number(given: Any, name: str, least: int) -> int:
 
 
 def plain(given: Any) -> Any:
-    """A whole number as Python's own, whichever library made it; everything else as it is."""
     return index(given) if hasattr(type(given), "__index__") and not isinstance(given, bool) else given
 
 
@@ -63,7 +62,6 @@ def names(given: Any, name: str, alone: bool = True) -> list[str]:
 
 
 def listed(given: Iterable[T], name: str, what: str) -> list[T]:
-    """Several things, of which none is text or a mapping as a whole."""
     if isinstance(given, (str, bytes, Mapping)) or not isinstance(given, Iterable):
         raise InvalidArgument(f"{name} {_shown(given)} is not a list", next_step=f"give {what}")
     return list(given)

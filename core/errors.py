@@ -140,15 +140,11 @@ class UnsafeBackend(LakelatchError):
 
 
 class TableNotFound(LakelatchError):
-    """There is no table at the URL."""
-
     code = "table-not-found"
     advice = "check the URL, or create the table first"
 
 
 class TableExists(LakelatchError):
-    """There already is a table at the URL."""
-
     code = "table-exists"
     advice = "open it, or pass exist_ok=True"
 

@@ -35,7 +35,7 @@ class ExternalPaths:
 
     @staticmethod
     def of(options: TableOptions) -> ExternalPaths | None:
-        """None if the table's files are stored in its own folder. Raises InvalidArgument, which names the option."""
+        """Where new files go, or None if it is the table's own folder. Raises InvalidArgument, which names the option."""
         strategy, roots = options.get(opt.EXTERNAL_STRATEGY), named_locations(options)
         if strategy not in STRATEGIES:
             raise InvalidArgument(
@@ -62,11 +62,8 @@ class ExternalPaths:
         return ExternalPaths(tuple(map(_root, roots)), weights, strategy == "entropy-inject")
 
     def folder(self, folder: str, file_name: str, turn: int, drawn: float) -> str:
-        """The URL of a new file's folder, ending in a slash, like `folder`, that of its bucket.
-
-        Args:
-            turn: how many files were placed before.
-            drawn: a random number from 0 to 1, where locations have weights.
+        """The URL of a new file's folder, ending in a slash, like `folder`, that of its bucket. `turn` is how many
+        files were placed before, `drawn` a random number from 0 to 1.
 
         >>> ExternalPaths(("s3://a/x", "s3://b")).folder("p=1/bucket-0/", "data-1.orc", 1, 0.0)
         's3://b/p=1/bucket-0/'
@@ -86,7 +83,6 @@ def _root(root: str) -> str:
 
 
 def _weights(options: TableOptions, count: int) -> tuple[int, ...]:
-    """None where Apache Paimon takes turns, because there is one location, or no weights."""
     text = options.get(opt.EXTERNAL_WEIGHTS)
     if not text.strip() or count < 2:
         return ()
@@ -100,7 +96,6 @@ def _weights(options: TableOptions, count: int) -> tuple[int, ...]:
 
 
 def _entropy(file_name: str) -> str:
-    """From the last bits of the name's hash: three of four bits each, and the rest."""
     bits = format(murmur3(file_name.encode()) | 1 << 31, "b")[-_HASH_BITS:]
     cut = _PARTS * _PART_BITS
     parts = [bits[i : i + _PART_BITS] for i in range(0, cut, _PART_BITS)]

@@ -15,11 +15,8 @@ _TOO_DEEP = object()
 
 
 def parse_json(text: bytes | str) -> Any:
-    """The value of a JSON document in UTF-8.
-
-    Raises:
-        ValueError: it is not JSON, it has a number that is not finite (which Python's module accepts, but the JSON standard
-            does not), or it is nested too deeply.
+    """The value of a JSON document in UTF-8. Raises ValueError for what is not JSON, is nested too deeply, or has a
+    number that is not finite (which Python's module would accept).
 
     >>> parse_json(b'{"id": 7}')
     {'id': 7}

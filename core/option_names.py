@@ -192,7 +192,6 @@ OF_A_COLUMN = (
     "stats-mode",
     "ts-field",
 )
-"""What `fields.<columns>.<…>` may set."""
 
 _FAMILIES = tuple(
     re.compile(pattern)
@@ -205,7 +204,6 @@ _FAMILIES = tuple(
         r"(parquet|orc|avro)\..+",  # handed to the format's own writer
     )
 )
-"""A part of these names the user chooses."""
 
 
 _AS_SIMILAR = 0.08

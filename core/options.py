@@ -201,7 +201,6 @@ COMMIT_MAX_RETRY_WAIT = Option("commit.max-retry-wait", parse_duration_ms, 10_00
 COMMIT_USER_PREFIX = Option("commit.user-prefix", str, "")
 COMMIT_JOURNAL = Option("commit.journal", str, "")
 COMMIT_GROUP = Option("commit.group", parse_group, GROUP_OFF)
-"""Whether an append that loses a race may ride with the next winner."""
 COMMIT_REPLAY = Option("commit.replay", parse_replay, REPLAY_WARNS)
 
 SNAPSHOT_TIME_RETAINED = Option("snapshot.time-retained", parse_duration_ms, 3_600_000)
@@ -298,7 +297,6 @@ class TableOptions:
     texts: Mapping[str, str]
 
     def get(self, option: Option[T]) -> T:
-        """Raises InvalidArgument, which names the option, where the text cannot be parsed."""
         for key in (option.key, *option.fallback_keys):
             if key in self.texts:
                 try:

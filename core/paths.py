@@ -33,9 +33,7 @@ POSTPONE_BUCKET = -2
 
 
 def safe_name(name: str, where: str) -> str:
-    """A file name from a table's file must be a single path part, other than `.` and `..`; else raises TableCorrupt.
-    `where` names the file and field that contain it.
-    """
+    """A name in a table's file must be a single path part, other than `.` and `..`; else raises TableCorrupt with `where`."""
     if not isinstance(name, str) or not _NAME.match(name) or name in (".", ".."):
         raise TableCorrupt(
             f"{where} names {name!r}, which would leave the table's directory",
@@ -88,7 +86,6 @@ class TablePaths:
 
     @property
     def root(self) -> str:
-        """Empty, or ending in a slash."""
         return "" if self.branch == DEFAULT_BRANCH else f"branch/branch-{safe_argument(self.branch, 'branch')}/"
 
     @property
@@ -107,7 +104,6 @@ class TablePaths:
         return f"{self.snapshot_dir}snapshot-{snapshot_id}"
 
     def hint(self, name: str) -> str:
-        """`LATEST` or `EARLIEST`."""
         return f"{self.snapshot_dir}{name}"
 
     @property
@@ -129,7 +125,7 @@ class TablePaths:
         return f"{self.tag_dir}tag-{safe_argument(name, 'tag')}"
 
     def tag_of(self, key: str) -> str | None:
-        """None for any file that is not a tag's, such as one without a name behind `tag-`.
+        """The name of a tag's file; None for any other file, such as one without a name behind `tag-`.
 
         >>> TablePaths().tag_of("tag/tag-eod"), TablePaths().tag_of("tag/tag-")
         ('eod', None)
@@ -183,8 +179,7 @@ def version_of(name: str, kind: str) -> int | None:
 
 
 def number_in(text: str) -> int | None:
-    """The number that a text is, as the format's writers and lakelatch's own spell it. `snapshot-007` and a name with
-    other digits than 0 to 9 are files of somebody else: no writer looks under such a name.
+    """The number that a text is, as the format's writers and lakelatch's own spell it. `snapshot-007` is somebody else's file.
 
     >>> [number_in(text) for text in ("0", "7", "007", "+7", "\u0667", "\u00b2", "7\\n", "9" * 5000)]
     [0, 7, None, None, None, None, None, None]
@@ -193,7 +188,7 @@ def number_in(text: str) -> int | None:
 
 
 def format_of(file_name: str) -> str:
-    """By a data file's extension.
+    """The format by a data file's extension.
 
     >>> format_of("data-1-0.zst.parquet"), format_of("data-1-0.csv.gz")
     ('parquet', 'csv')
@@ -203,7 +198,7 @@ def format_of(file_name: str) -> str:
 
 
 def codec_of_name(file_name: str) -> str:
-    """By the extension after a file's format; empty for none.
+    """The codec by the extension after a file's format; empty for none.
 
     >>> codec_of_name("data-1-0.zst.parquet"), codec_of_name("data-1-0.csv.gz")
     ('', 'gz')

@@ -37,12 +37,7 @@ def codec_of(schema: TableSchema) -> PartitionCodec:
 
 @dataclass(frozen=True)
 class FilePlaces:
-    """The locations of a table's data files.
-
-    Attributes:
-        external_prefixes: the roots that option `data-file.external-paths` names.
-        referenced_prefixes: the roots of other tables that option `lakelatch.referenced-paths` names.
-    """
+    """The locations of a table's data files."""
 
     paths: TablePaths
     external_prefixes: tuple[str, ...] = ()
@@ -101,7 +96,7 @@ def _parts(text: str) -> tuple[str, ...]:
 
 
 def scheme_of(url: str) -> str:
-    """In lower case; empty for a path without one.
+    """The scheme in lower case; empty for a path without one.
 
     >>> scheme_of("FILE:/a"), scheme_of("s3://b/c"), scheme_of("/a")
     ('file', 's3', '')
@@ -111,9 +106,7 @@ def scheme_of(url: str) -> str:
 
 
 def plain_url(url: str) -> str:
-    """Lower-case scheme, no doubled slashes: `FILE:/a` and `file:
-
-    /a` are the same location."""
+    """Lower-case scheme, no doubled slashes: `FILE:/a` and `file:///a` are the same location."""
     found = _SCHEME.match(url)
     scheme, rest = (found[1].lower(), found[2]) if found else ("", url)
     local = scheme in ("", "file")
@@ -137,9 +130,7 @@ def _beside(folder: str, names: Iterable[str]) -> Iterator[str]:
 
 
 class FileKeys:
-    """The keys of the files that manifests and index manifests name. Any schema of the table will do, since partition
-    columns and the options for locations do not change.
-    """
+    """The keys of the files that manifests and index manifests name. Any schema of the table will do."""
 
     def __init__(self, schema: TableSchema) -> None:
         self._codec, self._places = codec_of(schema), FilePlaces.of(schema.options)
@@ -147,10 +138,7 @@ class FileKeys:
         self._partition_paths: dict[bytes, str] = {}
 
     def data(self, entry: ManifestEntry) -> tuple[str, ...]:
-        """The keys of a data or changelog file, and of the files that belong to it. URLs are in one spelling.
-
-        Nothing is beside a file outside the table but its index. Raises as `FilePlaces.keys`.
-        """
+        """The keys of a data or changelog file, and of the files that belong to it. Raises as `FilePlaces.keys`."""
         key = self._places.keys(self.partition_path(entry.partition), entry.bucket, (entry.file,))[0]
         key = plain_url(key) if is_external(key) else key
         if not entry.file.extra_files:
@@ -187,8 +175,8 @@ class FileKeys:
             yield from _beside(folder, beside)
 
     def deletable(self, key: str) -> str:
-        """A key inside the table, or in a location that an option of the table names; else, or if it belongs to another
-        table, raises Unsupported.
+        """A key inside the table or in a location that an option names. Raises Unsupported for others and files of
+        other tables.
         """
         if self._places.is_others(key):
             raise Unsupported(

@@ -77,7 +77,6 @@ def left_undone(options: Mapping[str, str]) -> list[SideEffect]:
 
 
 def check_side_effects(options: Mapping[str, str]) -> None:
-    """Raises Unsupported, which names the option, for a table that readers would see wrongly afterwards."""
     for effect in left_undone(options):
         if effect.refused:
             value = options[effect.option]

@@ -52,7 +52,6 @@ def most_plain(stored: int, least: int | None = None) -> int:
 
 
 def schema_of(container: bytes) -> bytes:
-    """The schema of a container, as JSON. Raises Irregular."""
     return _header(container)[0].get(b"avro.schema", b"")
 
 
@@ -88,7 +87,7 @@ class StoredBlock:
             raise Irregular(f"a block cannot be decompressed: {error}") from error
 
     def told_size(self) -> int | None:
-        """None where the block does not say it, or what it says cannot be believed."""
+        """The plain size, or None where the block does not tell it, or what it tells cannot be believed."""
         if self.codec != b"zstandard":
             return None
         from .zstandard import zstd
@@ -101,10 +100,7 @@ class StoredBlock:
 
 
 def joined(blocks: Sequence[StoredBlock], behind: bytes) -> tuple[Array, Array]:
-    """All blocks decompressed, one after another and before `behind`, and where each block ends.
-
-    Blocks that tell their size are decompressed right into their place, which takes two thirds of the time.
-    """
+    """All blocks decompressed before `behind`, and where each ends. Blocks that tell their size go right into their place."""
     left = most_plain(sum(len(block.data) for block in blocks))
     plain: list[int | bytes] = []
     for block in blocks:
@@ -217,9 +213,7 @@ class FileBlocks:
         return FileBlocks(file, meta[b"avro.schema"], meta.get(b"avro.codec", b"null"), _exactly(file, _SYNC_BYTES))
 
     def next(self) -> tuple[int, bytes] | None:
-        """The number of records and the plain bytes of the next block; None at the end. Rows may repeat much more than
-        metadata.
-        """
+        """The number of records and the plain bytes of the next block; None at the end."""
         if not self.file.peek(1):
             return None
         count, stored = _next_long(self.file), _next_bytes(self.file)
@@ -285,7 +279,6 @@ def _zstd() -> Any:
 
 
 def _snappy(block: bytes, most: int) -> bytes:
-    """In Avro a checksum of the decompressed bytes follows."""
     size = shift = 0
     for byte in block[:5]:
         size, shift = size | (byte & 0x7F) << shift, shift + 7

@@ -30,11 +30,8 @@ _TOO_LARGE = "its columns hold more than {} bytes"
 
 
 def write_columnar(schema: Any, records: Iterable[dict[str, Any]], form: str, compression: str, level: int) -> bytes:
-    """A file with one column per field. Raises Unsupported, which names option `manifest.compression`.
-
-    Args:
-        schema: as `fastavro.parse_schema` returns it.
-        level: of zstandard in Parquet. Arrow's writer of ORC has no levels.
+    """A file with one column per field, for a schema of `fastavro.parse_schema`. Raises Unsupported, which names option
+    `manifest.compression`. `level` is that of zstandard in Parquet; Arrow's writer of ORC has no levels.
     """
     import pyarrow as pa
 
@@ -60,7 +57,6 @@ def write_columnar(schema: Any, records: Iterable[dict[str, Any]], form: str, co
 
 
 def read_columnar(data: bytes, where: str) -> list[dict[str, Any]]:
-    """Raises TableCorrupt where the bytes are damaged."""
     import pyarrow as pa
 
     try:
@@ -107,14 +103,12 @@ def _parquet_batches(data: bytes, most: int) -> Iterator[Any]:
 
 
 def _batch_rows(plain: int, most: int, ahead: int = 1) -> int:
-    """How many rows to decode at a time, if each may name a value of `plain` bytes."""
     if plain > most:
         raise ValueError(_TOO_LARGE.format(most))
     return max(1, min(_BATCH_ROWS, most // max(plain * ahead, 1)))
 
 
 def _plain_size(column: Any) -> int:
-    """The bytes of a column as values of their own, also where Arrow would keep its dictionary."""
     import pyarrow as pa
 
     if pa.types.is_dictionary(column.type):

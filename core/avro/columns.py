@@ -61,7 +61,6 @@ class Columns:
         return self._whole[name]
 
     def _in_order(self, name: str) -> AvroColumn:
-        """Only one of the two orders is kept."""
         taken = self._taken.get(name)
         if taken is not None:
             self._ordered[name] = taken.picked(self._order)
@@ -100,8 +99,6 @@ def _decoded(layout: Layout, counts: Array, blocks: list[StoredBlock]) -> Column
 
 @dataclass(frozen=True)
 class _Frame:
-    """Blocks, one after another, with the number of records (`counts`) of each."""
-
     data: Bytes
     begins: Array
     ends: Array
@@ -166,7 +163,6 @@ def _different(places: Array) -> Array:
 
 
 def _block_by_block(layout: Layout, frame: _Frame) -> Columns:
-    """One record of each block at a time."""
     rows, counts = frame.rows, frame.counts
     # The blocks with most records come first, so that the blocks that have an n-th record are a slice, and so are their rows.
     order = np.argsort(-counts, kind="stable")

@@ -17,12 +17,10 @@ from .blocks import Irregular
 from .values import ByteString, Kind, List, Long, Nullable
 
 Layout: TypeAlias = Mapping[str, Kind]
-"""The fields of a record in order, with a dot before a nested field."""
 
 
 @lru_cache(maxsize=64)
 def layout_of(schema_json: bytes) -> Layout:
-    """Raises Irregular for types that manifests never have."""
     try:
         fields = list(_flat(parse_json(schema_json), "", {}))
     except (ValueError, KeyError, TypeError, AttributeError) as error:

@@ -24,9 +24,7 @@ _SYNC = b"lakelatch-blocks"
 would give different bytes each time."""
 _CODECS = {"zstd": "zstandard", "none": "null", "gzip": "deflate"}
 _BLOCK_BYTES = 16_000
-"""fastavro's default."""
 KEPT_CODECS = ("zstd", "zstandard", "none", "null")
-"""The codecs of `with_encoded`: the default of all tables, and no codec at all."""
 
 
 def read_records(data: bytes, where: str) -> list[dict[str, Any]]:
@@ -64,10 +62,8 @@ def _read_avro(data: bytes, where: str) -> list[dict[str, Any]]:
 
 
 def _read_known(data: bytes) -> list[dict[str, Any]] | None:
-    """The records of a container whose schema need not be parsed again: that takes five times as long as a small manifest.
-
-    None if anything is unusual: fastavro's own reader then says what is wrong. Raises TooLarge, after which no reader
-    should go on.
+    """The records of a container whose schema need not be parsed again, which takes five times as long as a small manifest.
+    None if anything is unusual: fastavro's reader then says what is wrong. After TooLarge no reader should go on.
     """
     import fastavro
 
@@ -131,13 +127,8 @@ def check_sizes(kind: Any) -> None:
 def write_records(
     schema: Any, records: Iterable[dict[str, Any]], *, compression: str = "zstd", level: int = 1, form: str = "avro"
 ) -> bytes:
-    """A container. Raises Unsupported where ORC or Parquet do not have the codec.
-
-    Args:
-        schema: the result of `fastavro.parse_schema`.
-        compression: the format's or Avro's name of a codec.
-        level: of zstandard.
-        form: `avro`, `orc` or `parquet`.
+    """A container in `form` `avro`, `orc` or `parquet`, for a schema of `fastavro.parse_schema`. `level` is that of
+    zstandard. Raises Unsupported where ORC or Parquet do not have the codec.
     """
     if form != "avro":
         return write_columnar(schema, records, form, compression, level)

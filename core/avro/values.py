@@ -21,7 +21,6 @@ from .varints import Bytes
 _MOST_ITEMS = np.uint64(1 << 16)
 
 Some: TypeAlias = Any
-"""Some rows of a column: a slice, or an index array."""
 
 
 @dataclass
@@ -55,7 +54,6 @@ class AvroColumn:
         return self._or_none(data.slices(self.values.tolist(), (self.values + self.sizes).tolist()))
 
     def lists(self, items: Sequence[Any]) -> list[Any]:
-        """Arrays as tuples of the given items, None for null."""
         ends = (self.values + self.sizes).tolist()
         return self._or_none([tuple(items[start:end]) for start, end in zip(self.values.tolist(), ends, strict=True)])
 
@@ -133,8 +131,6 @@ class ByteString:
 
 @dataclass(frozen=True)
 class Nullable:
-    """The branch's number, then the value."""
-
     inner: Kind
     null: int
 
@@ -186,8 +182,6 @@ _COUNT = Nullable(Long(), 0)
 
 @dataclass(frozen=True)
 class List:
-    """The number of items, the items, 0. The items are decoded on demand."""
-
     item: Kind
 
     points = True
@@ -239,6 +233,5 @@ class List:
 
 
 def _positions(counts: Array) -> Iterator[Array]:
-    """For each position, the arrays that have an item there."""
     for position in range(int(counts.max(initial=0))):
         yield np.flatnonzero(counts > position)

@@ -18,7 +18,6 @@ from .blocks import Irregular
 
 WORD = 8
 PADDING = bytes(2 * WORD)
-"""Follows bytes that are read word by word."""
 _SAMPLE = 1 << 16
 _MANY = 1 << 12
 _ONE, _SEVEN, _TOP = np.uint64(1), np.uint64(7), np.uint64(56)
@@ -60,9 +59,7 @@ class Bytes:
         return [bytes(view[start:end]) for start, end in zip(starts, ends, strict=True)]
 
     def windows(self, places: Array, width: int) -> Bytes:
-        """`width` bytes from each offset, one after another: bytes that are close together are read faster. May raise
-        IndexError.
-        """
+        """`width` bytes from each offset, one after another: bytes close together are read faster. May raise IndexError."""
         return Bytes(np.lib.stride_tricks.sliding_window_view(self._bytes, width)[places].reshape(-1))
 
     def at(self, places: Array) -> Array:
@@ -113,7 +110,6 @@ class Bytes:
         return _unzigzag(value), places + sizes
 
     def _long_longs(self, places: Array) -> tuple[Array, Array]:
-        """Byte by byte, for numbers of nine or ten bytes."""
         value, at = np.zeros(len(places), np.uint64), places.copy()
         more, shift = np.arange(len(places)), 0
         while more.size:

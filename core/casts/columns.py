@@ -27,12 +27,11 @@ class CastFailure(Exception):
 
 
 def numpy_of(array: Any) -> Any:
-    """With 0 for null."""
+    """The values in NumPy, with 0 for null."""
     return pc.fill_null(array, 0).to_numpy(zero_copy_only=False) if array.null_count else array.to_numpy()
 
 
 def with_nulls_of(array: Any, values: Any, arrow: Any) -> Any:
-    """NumPy values, converted to the numeric type `arrow` as in C, with the nulls of `array`."""
     with np.errstate(over="ignore"):
         made = values.astype(arrow.to_pandas_dtype())
     return pa.array(made, arrow, mask=array.is_null().to_numpy(zero_copy_only=False) if array.null_count else None)
@@ -52,7 +51,7 @@ def by_value(array: Any, convert: Callable[[Any], Any], arrow: Any) -> Any:
 
 
 def unscaled(array: Any) -> Any:
-    """The lowest 64 bits; arbitrary for nulls."""
+    """The lowest 64 bits of the unscaled values; arbitrary for nulls."""
     _, data = array.buffers()
     words = np.frombuffer(data, np.int64)
     return words[2 * array.offset : 2 * (array.offset + len(array)) : 2]

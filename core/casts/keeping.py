@@ -122,7 +122,6 @@ def judged(source: DataType, target: DataType, low: Any, high: Any) -> tuple[Ver
 
 
 def can_fail(source: DataType, target: DataType) -> bool:
-    """Can reads fail, rather than find another value?"""
     texts = STRING_ROOTS + BINARY_ROOTS
     return isinstance(source, AtomicType) and source.root in STRING_ROOTS and getattr(target, "root", "") not in texts
 

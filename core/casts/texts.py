@@ -117,8 +117,6 @@ def _listed(array: Any, elements: Any, brackets: str) -> Any:
 
 
 def _parsed(parse: Callable[[str], Any], target: str, arrow: Any) -> Cast:
-    """`parse` raises ValueError for a text that it cannot parse."""
-
     def convert(text: str) -> Any:
         try:
             return parse(text)

@@ -48,7 +48,7 @@ def timestamp_to_time(array: Any) -> Any:
 
 
 def timestamp_to_seconds(target: AtomicType) -> Cast:
-    """Rounded towards zero; an INT wraps around."""
+    """Seconds rounded towards zero; an INT wraps around."""
     return lambda array: with_nulls_of(array, _towards_zero(_millis_of(array), 1000) // 1000, to_arrow(target))
 
 
@@ -57,12 +57,10 @@ def seconds_to_timestamp(target: AtomicType) -> Cast:
 
 
 def date_to_timestamp(target: AtomicType) -> Cast:
-    """The beginning of the day."""
     return lambda array: _labelled(array.cast(pa.timestamp("s")), target)
 
 
 def time_to_timestamp(target: AtomicType) -> Cast:
-    """The time of day on 1970-01-01."""
     return lambda array: _labelled(array.view(pa.int32()).cast(pa.int64()).view(pa.timestamp("ms")), target)
 
 

@@ -60,7 +60,7 @@ _Node: TypeAlias = "_Reference | _Literal | _Call"
 
 @dataclass(frozen=True)
 class _Found:
-    """`exact`: the predicate keeps exactly the rows of the expression (and is unknown for the same rows)."""
+    """The predicate keeps a row if the expression does; if `exact`, it keeps no other (and is unknown for the same rows)."""
 
     predicate: Predicate
     exact: bool = True
@@ -71,8 +71,7 @@ class _NotUnderstood(Exception):
 
 
 def wider_predicate(expression: Any, fields: Sequence[Field]) -> Predicate | None:
-    """A predicate, bound to the columns, that keeps every row that an expression of `pyarrow.compute` keeps, and
-    perhaps more; None if all rows must be kept.
+    """A bound predicate that keeps every row that an expression of `pyarrow.compute` keeps; None if all must be kept.
 
     >>> import pyarrow.compute as pc
     >>> fields = [Field(0, "a", AtomicType("INT")), Field(1, "b", AtomicType("INT"))]
@@ -88,7 +87,7 @@ def wider_predicate(expression: Any, fields: Sequence[Field]) -> Predicate | Non
 
 
 def names_in(expression: Any, fields: Sequence[Field]) -> frozenset[str]:
-    """All columns if the expression's form is not understood."""
+    """The columns that an expression names; all columns if its form is not understood."""
     try:
         return frozenset(_names(_tree(expression, fields)))
     except _NotUnderstood:
@@ -108,9 +107,7 @@ def _names(node: _Node) -> Iterator[str]:
 
 
 def _tree(expression: Any, fields: Sequence[Field]) -> _Node:
-    """Arrow has no functions to look into an expression, but pickles it as a record batch: its metadata list the nodes
-    in order, and its columns hold the literals and options.
-    """
+    """Arrow has no functions to look into an expression, but pickles it as a record batch: its metadata list the nodes."""
     if any("\n" in f.name or "\r" in f.name for f in fields):
         raise _NotUnderstood  # the list of nodes has one line for each
     try:

@@ -59,12 +59,8 @@ def condition_of(
     names: Names | None = None,
     where: str = "where",
 ) -> Expression | None:
-    """A bound condition from what the caller gave: one made with `ll.col`, SQL text, or None for all rows. Raises
-    InvalidArgument.
-
-    Args:
-        zone: of times that are points in time and have none; None refuses them.
-        names: the names that may be used; by default those of the columns.
+    """A bound condition from one made with `ll.col`, from SQL text, or from None for all rows. Raises InvalidArgument.
+    `zone` is that of points in time without one (None refuses them); `names` are by default those of the columns.
 
     >>> str(condition_of("a > 1.5 AND a % 2 = 0", [Field(0, "a", AtomicType("INT"))]))
     'a > 1 AND (a % 2) = 0'
@@ -159,7 +155,6 @@ class Binder:
         return rebuilt(expression, lambda part: self.condition(part) if _is_logic(part) else self._settled(part))
 
     def _comparison(self, expression: Expression) -> Expression | None:
-        """None if a call is no test of a column against values."""
         match expression:
             case Comparison():
                 return self.condition(expression)

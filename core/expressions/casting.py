@@ -25,7 +25,6 @@ _ZONED = r":\S*(Z|[+-]\d{2}(:?\d{2})?)$"
 
 
 def cast(scope: Scope, value: Any, data_type: DataType) -> Any:
-    """A value, or a column of values. Raises InvalidArgument or pa.ArrowException."""
     target, given = to_arrow(data_type), value.type
     if _is.is_null(given):
         return pc.cast(value, target)
@@ -92,7 +91,7 @@ def _moment_of(scope: Scope, number: Any, target: Any, data_type: DataType) -> A
 
 
 def _seconds_of(scope: Scope, moment: Any, target: Any, data_type: DataType) -> Any:
-    """An integer has the last whole second."""
+    """The seconds as Spark has them: an integer has the last whole second."""
     if not is_instant(moment) or _is.is_boolean(target):
         raise _refused(scope, moment.type, data_type)
     if _is.is_integer(target):

@@ -46,7 +46,6 @@ from .tree import (
 )
 
 Tables = Mapping[str, Any]
-"""For each table, a batch with the columns that are named; all have the same number of rows."""
 
 _MAY_FAIL = frozenset(("/", "%", "+", "-", "*", "negate", "mod", "in"))
 
@@ -224,7 +223,6 @@ class _Evaluation:
     # ----------------------------------------------------------------------------------------------- logic, choices
 
     def _logical(self, is_or: bool, first: Any, part: Expression) -> Any:
-        """The further part is computed only for the rows that `first` does not decide."""
         kernel = pc.or_kleene if is_or else pc.and_kleene
         if not _may_fail(part) or (isinstance(first, pa.Scalar) and first.as_py() is not is_or):
             return kernel(first, self._truth(self.value(part)))

@@ -59,7 +59,6 @@ def tested(leaf: Comparison, array: Any) -> Any:
 
 
 def _constant(array: Any, value: bool | None) -> Any:
-    """Null for rows in which the column is null."""
     return pc.if_else(pc.is_valid(array), pa.scalar(value, pa.bool_()), _NULL)
 
 
@@ -77,7 +76,7 @@ def _compare(array: Any, op: str, value: Any) -> Any:
 
 
 def _as_integers(array: Any) -> tuple[Any, int] | None:
-    """Without a copy; and the size of the column's unit in units of the literal."""
+    """The numbers without a copy, and the size of the column's unit in units of the literal."""
     kind = array.type
     if pa.types.is_timestamp(kind):
         return array.cast(pa.int64()), NANOS_PER_UNIT[kind.unit]

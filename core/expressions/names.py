@@ -51,10 +51,7 @@ class Names:
         return {table: frozenset(names) for table, names in self.columns.items()}
 
     def bound(self, expression: Expression, where: str, only: str | None = None) -> Expression:
-        """The expression with each reference as `(table, column, field …)`. Raises InvalidArgument.
-
-        Only columns of table `only` may be named, if it is given.
-        """
+        """Each reference becomes `(table, column, field …)`, only of table `only` if given. Raises InvalidArgument."""
         if isinstance(expression, Reference):
             return expression if expression.bound else self._found(expression, where, only)
         return rebuilt(expression, lambda part: self.bound(part, where, only))

@@ -103,7 +103,6 @@ class _Parser:
             self.fail("an operator or the end is expected")
 
     def keyword(self, *words: str) -> bool:
-        """Consume the words if they are the next tokens."""
         ahead = self._tokens[self._next : self._next + len(words)]
         if [t.text.upper() if t.kind == "name" else "" for t in ahead] != list(words):
             return False

@@ -23,12 +23,10 @@ _FIRST, _LAST = -62_135_596_800 + SECONDS_PER_DAY, 253_402_300_799 - SECONDS_PER
 
 
 def local_of(values: Any, zone: dt.tzinfo) -> Any:
-    """What the zone's clock shows at points in time, as timestamps without a zone."""
     return _moved(values, zone, None)
 
 
 def instant_of(values: Any, zone: dt.tzinfo) -> Any:
-    """The points in time at which the zone's clock shows times without a zone, or midnight of dates."""
     if pa.types.is_date(values.type):
         values = pc.cast(values, pa.timestamp("us"))
     return _moved(values, zone, "UTC")

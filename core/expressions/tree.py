@@ -90,7 +90,6 @@ class Reference(Expression):
 
     @property
     def column(self) -> str:
-        """Of a reference that is not bound, its first word."""
         return self.parts[1 if self.bound else 0]
 
     def __str__(self) -> str:
@@ -100,8 +99,6 @@ class Reference(Expression):
 
 @dataclass(frozen=True, slots=True)
 class Call(Expression):
-    """An operator or a function, by its name in lower case."""
-
     name: str
     arguments: tuple[Expression, ...]
 
@@ -118,8 +115,6 @@ class Call(Expression):
 
 @dataclass(frozen=True, slots=True)
 class Case(Expression):
-    """The value of the first condition that is true."""
-
     branches: tuple[tuple[Expression, Expression], ...]
     otherwise: Expression
 
@@ -266,7 +261,6 @@ def _inner(part: Expression) -> str:
 
 
 def children(expression: Expression) -> tuple[Expression, ...]:
-    """From left to right."""
     match expression:
         case Call(arguments=parts) | And(parts=parts) | Or(parts=parts):
             return parts
@@ -304,7 +298,6 @@ def nodes(expression: Expression) -> Iterator[Expression]:
 
 
 def references_of(expression: Expression) -> Iterator[Reference]:
-    """In order, each as often as it is named."""
     for node in nodes(expression):
         if isinstance(node, Reference):
             yield node
@@ -347,14 +340,12 @@ def may_be_unknown(condition: Expression) -> bool:
 
 
 def conjuncts(expression: Expression) -> tuple[Expression, ...]:
-    """The parts that must all be true."""
     if isinstance(expression, And):
         return tuple(part for parts in expression.parts for part in conjuncts(parts))
     return (expression,)
 
 
 def all_of(parts: tuple[Expression, ...] | list[Expression]) -> Expression | None:
-    """None for no parts."""
     if not parts:
         return None
     return parts[0] if len(parts) == 1 else And(tuple(parts))

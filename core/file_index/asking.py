@@ -38,8 +38,6 @@ class OneColumn:
 
 @dataclass(frozen=True)
 class AllOf:
-    """Parts may be omitted."""
-
     parts: tuple[Asked, ...]
 
 
@@ -53,9 +51,6 @@ Asked: TypeAlias = "OneColumn | AllOf | AnyOf"
 
 def asked_of(predicate: Predicate, columns: Mapping[str, IndexedColumn], *, negated: bool = False) -> Asked | None:
     """The questions for a bound predicate, or for its negation; None if no index could exclude a row.
-
-    Args:
-        columns: those that the file has and indexes can answer for, by their name in the predicate.
 
     >>> from ..expressions.columns import col
     >>> column = IndexedColumn("a", AtomicType("INT"))

@@ -83,7 +83,6 @@ class BitmapReader:
         return read_bitmap(data, 0, self._row_count, self._block)[0]
 
     def check(self) -> None:
-        """Each row has one value or is null. Raises TableCorrupt."""
         seen = self._rows_of(None).copy()
         count, number, last = len(seen), -1, None
         for number, (key, entry) in enumerate(self._values.entries()):
@@ -122,7 +121,6 @@ class _List:
         return None if offset is None else (offset, -1)
 
     def length_at(self, offset: int) -> int:
-        """A bitmap ends where the next one begins."""
         after = int(np.searchsorted(self._offsets, offset, "right"))
         end = int(self._offsets[after]) if after < len(self._offsets) else self._block.length - self.body_start
         return end - offset
@@ -187,7 +185,6 @@ class _Blocks:
 
 
 def _table(cursor: Cursor, form: KeyForm, count: int, numbers: int) -> Array:
-    """Values of a fixed width with their numbers."""
     parts = [("key", form.code), ("offset", ">i4"), ("length", ">i4")][: numbers + 1]
     kind = np.dtype(parts)
     return np.frombuffer(cursor.take(count * kind.itemsize), kind)

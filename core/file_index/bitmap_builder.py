@@ -35,7 +35,6 @@ class BitmapBuilder:
         self._rows.add(keys)
 
     def finish(self) -> bytes:
-        """Raises InvalidArgument for a value larger than a block."""
         ranked = self._rows.ranked()
         positions, counts = ranked.by_key()
         starts = np.cumsum(counts) - counts
@@ -97,7 +96,6 @@ class BitmapBuilder:
 
 
 def _entries(keys: pa.Array, numbers: Array, form: KeyForm) -> list[bytes]:
-    """One by one for texts, all at once for values of a fixed width."""
     tails = np.ascontiguousarray(numbers, ">i4")
     if form.is_text:
         return [form.spelled(key) + tail.tobytes() for key, tail in zip(keys.to_pylist(), tails, strict=True)]

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from ..errors import TableCorrupt
 
 Fetch = Callable[[int, int], bytes]
-"""Returns the bytes ``[start, end)`` of an index file, or fewer at its end."""
 NO_END = 1 << 40
 
 
@@ -27,7 +26,6 @@ class Block:
     where: str
 
     def read(self, at: int, count: int) -> bytes:
-        """Raises TableCorrupt where the bytes are outside the part or the file."""
         if at < 0 or count < 0 or at + count > self.length:
             raise self.damaged(f"bytes {at} to {at + count} are outside its {self.length} bytes")
         data = self.fetch(self.start + at, self.start + at + count) if count else b""
@@ -59,7 +57,6 @@ class Cursor:
         return data
 
     def number(self, size: int) -> int:
-        """The next signed big-endian number."""
         return int.from_bytes(self.take(size), "big", signed=True)
 
     def count(self, size: int, least_bytes: int, what: str) -> int:

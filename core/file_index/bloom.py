@@ -39,7 +39,6 @@ class BloomReader:
         self._form = form
 
     def rows(self, question: Question) -> BitMap | None:
-        """Only equality can be answered."""
         if question.op != "in":
             return None
         if not question.keys:
@@ -63,7 +62,7 @@ class BloomReader:
 
 @lru_cache(maxsize=64)
 def _literal_hashes(keys: tuple[Key, ...], form: KeyForm) -> list[int]:
-    """They are the same for every file. No file contains a number of more than 64 bits."""
+    """The hashes are the same for every file. No file contains a number of more than 64 bits."""
     if form.is_text:
         return _hashes(pa.array(keys, pa.binary()), form).tolist()  # type: ignore[no-any-return]
     numbers = [k for k in keys if isinstance(k, int) and -(2**63) <= k < 2**63]
@@ -75,7 +74,6 @@ def _hashes(keys: Any, form: KeyForm) -> Array:
 
 
 def _places(hashes: Array, hash_count: int, bits: int) -> Array:
-    """Shape (hashes, values)."""
     low, high = hashes.astype(np.int32), (hashes >> 32).astype(np.int32)
     with np.errstate(over="ignore"):
         mixed = low + np.arange(1, hash_count + 1, dtype=np.int32)[:, None] * high

@@ -125,7 +125,6 @@ class BsiBuilder:
         self._largest = [0, 0]
 
     def add(self, keys: Any) -> None:
-        """Raises InvalidArgument for the smallest 64-bit number."""
         positions = np.flatnonzero(np.asarray(keys.is_valid())) + self._row_count
         self._row_count += len(keys)
         numbers = np.asarray(keys.drop_null().cast(pa.int64()))

@@ -13,7 +13,6 @@ from .block import NO_END, Block, Cursor, Fetch
 MAGIC = 1493475289347502
 VERSION = 1
 EMPTY = -1
-"""Marks an index without rows."""
 _FIXED_HEAD_BYTES = 16
 
 Containers = dict[str, dict[str, Block | None]]

@@ -32,8 +32,6 @@ def check_version(version: int, block: Block) -> None:
 
 
 class _Chunk:
-    """Its values are read on demand."""
-
     def __init__(self, head: Cursor, form: KeyForm, keys: Block) -> None:
         check_version(head.number(1), head.block)
         self._form, self._keys = form, keys
@@ -108,7 +106,6 @@ class Dictionary:
         return chunk.number + at, at < len(values) and values[at] == key
 
     def check(self) -> None:
-        """All values ascend and are numbered in order. Raises TableCorrupt."""
         number, last = 0, None
         for chunk in map(self._chunk, self._numbers):
             if chunk.number != number:
@@ -122,9 +119,7 @@ class Dictionary:
 
 
 def dictionary_bytes(keys: pa.Array, form: KeyForm, chunk_bytes: int) -> bytes:
-    """Of distinct keys in ascending order. `chunk_bytes` is the maximum size of a chunk's values after its first, and
-    for texts also of their offsets.
-    """
+    """The bytes for distinct ascending keys. `chunk_bytes` limits the values of a chunk after its first."""
     offsets: list[int] = []
     heads: list[bytes] = []
     bodies: list[bytes] = []
@@ -145,7 +140,6 @@ def dictionary_bytes(keys: pa.Array, form: KeyForm, chunk_bytes: int) -> bytes:
 
 
 _Made = tuple[int, Any, int, tuple[int, int], bytes]
-"""The first number and value, the count of values after it, the two sizes in the head, and the bytes of the values."""
 
 
 def _number_chunks(keys: pa.Array, form: KeyForm, chunk_bytes: int) -> Iterator[_Made]:

@@ -66,7 +66,7 @@ def _round(accumulator: Array, lane: Array) -> Array:
 
 
 def _xxh64(texts: Array) -> Array:
-    """With seed 0, of texts of the same length; uint8 of shape (texts, length)."""
+    """The hashes, with seed 0, of texts of the same length; uint8 of shape (texts, length)."""
     count, length = texts.shape
     with np.errstate(over="ignore"):
         if length >= _STRIPE:

@@ -70,7 +70,7 @@ class KeyForm:
 
     @property
     def width(self) -> int:
-        """Of a text, the bytes of its length."""
+        """The bytes of a number, or those of a text's length."""
         return int(self.code[2:] or 4)
 
     def spelled(self, key: Key) -> bytes:
@@ -79,11 +79,9 @@ class KeyForm:
         return bytes(self.numbers(np.array([key], np.int64)).tobytes())
 
     def numbers(self, keys: Array) -> Array:
-        """int64 keys as the numbers that are stored."""
         return (_turned(keys, self.width) if self.is_float else keys).astype(self.code)
 
     def keys(self, numbers: Array) -> Array:
-        """Stored numbers of type `code` as int64 keys."""
         keys = numbers.astype(np.int64)
         return _float_keys(keys, self.width) if self.is_float else keys
 
@@ -102,8 +100,7 @@ def _turned(bits: Array, width: int) -> Array:
 
 
 def key_array(array: Any, data_type: AtomicType) -> Any:
-    """The keys of a column, int64 or binary, with the same nulls. Raises OverflowError for an unscaled number of more
-    than 64 bits.
+    """The keys of a column, int64 or binary, with the same nulls. Raises OverflowError for a number of more than 64 bits.
 
     >>> key_array(pa.array([1.5, None], pa.float32()), AtomicType("FLOAT")).to_pylist()
     [1069547520, None]
@@ -150,7 +147,6 @@ def _unscaled(array: Any) -> Array:
 
 
 def distinct(keys: Any) -> Any:
-    """Without null."""
     return pc.drop_null(keys).unique()
 
 
@@ -176,10 +172,6 @@ NOT_NULL = Question("not_in")
 
 def question_of(leaf: Comparison, negated: bool, data_type: AtomicType, *, trimmed: bool = False) -> Question | None:
     """The question that a bound comparison, or its negation, asks of an index; None if no index can answer.
-
-    Args:
-        leaf: of any type that the file's type `data_type` can widen to (for FLOAT and DOUBLE, the same type).
-        trimmed: whether readers drop blanks at the end of values, which the index has.
 
     >>> from ..expressions.columns import col
     >>> question_of(col("a") != 5, True, AtomicType("INT"))
@@ -216,7 +208,6 @@ def _zeros(op: str, literal: Any) -> tuple[Any, ...]:
 
 
 def _of_trimmed(op: str, literals: list[str], data_type: AtomicType) -> Question | None:
-    """Where readers trim, they return `a` if the index has `a`, `a `, `a  ` …"""
     plain = [v for v in literals if not v.endswith(" ")]
     if op == "not_in":
         return Question(op, tuple(v.encode() for v in plain))

@@ -36,7 +36,6 @@ _TAKES = {
     RANGE_BITMAP: frozenset((*STRING_ROOTS, "BOOLEAN", *INTEGER_ROOTS, "FLOAT", "DOUBLE", "DECIMAL", *_TIMES)),
 }
 _MOST_DIGITS = {"DECIMAL": 18, "TIMESTAMP": 6, "TIMESTAMP_LTZ": 6}
-"""The largest precision that a range-bitmap index supports."""
 
 T = TypeVar("T")
 
@@ -47,8 +46,6 @@ class IndexSpec:
 
     Attributes:
         key: for a MAP column, the key whose values are indexed.
-        data_type: the type of the indexed values.
-        texts: the options of this index.
     """
 
     kind: str
@@ -59,11 +56,9 @@ class IndexSpec:
 
     @property
     def name(self) -> str:
-        """As the container has it."""
         return self.column if self.key is None else f"{self.column}[{self.key}]"
 
     def option(self, name: str, parse: Callable[[str], T], default: T) -> T:
-        """Raises InvalidArgument where the text cannot be parsed."""
         if name not in self.texts:
             return default
         try:
@@ -85,11 +80,8 @@ def takes(kind: str, data_type: DataType) -> bool:
 
 
 def index_specs(fields: Sequence[Field], texts: Mapping[str, str]) -> tuple[IndexSpec, ...]:
-    """The indexes that a table's options request, in the order of kinds and of their lists.
-
-    Raises:
-        Unsupported: The kind is unknown.
-        InvalidArgument: A column does not exist, the kind does not support its type, or an unlisted column has options.
+    """The indexes that a table's options request, in the order of kinds and of their lists. Raises Unsupported for an unknown
+    kind, InvalidArgument for a missing column, a type that the kind does not support, or options of an unlisted column.
 
     >>> index_specs([Field(0, "a", AtomicType("INT"))], {"file-index.bitmap.columns": "a"})[0].name
     'a'
@@ -173,7 +165,6 @@ def renamed(texts: Mapping[str, str], old: str, new: str) -> dict[str, str]:
 
 
 def _parts(option: str) -> tuple[str, str, str]:
-    """Empty for other options. A column's name may have dots."""
     kind, _, rest = option.removeprefix(_PREFIX).partition(".")
     name, _, which = rest.rpartition(".")
     return (kind, name, which) if option.startswith(_PREFIX) and kind in KINDS and name else ("", "", "")

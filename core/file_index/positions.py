@@ -22,9 +22,7 @@ class RankedRows:
 
     Attributes:
         keys: a `pa.Array` of distinct keys.
-        positions: the rows that have a key.
         numbers: for each of these, the index of its key in `keys`.
-        nulls: the rows without a key.
     """
 
     keys: Any
@@ -43,8 +41,6 @@ class RankedRows:
 
 
 class KeyedRows:
-    """Keys (see `keys.key_array`) in the order of their rows."""
-
     def __init__(self) -> None:
         self._chunks: list[Any] = []
 

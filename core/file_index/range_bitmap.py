@@ -101,7 +101,6 @@ class RangeBitmapReader:
         )
 
     def check(self) -> None:
-        """Each row with a value has a number in the dictionary. Raises TableCorrupt."""
         slices = self._slices
         if any(not slices.slice(i).issubset(slices.present) for i in range(slices.count)):
             raise self._block.damaged("a row without a value has bits set")
@@ -118,8 +117,6 @@ class RangeBitmapReader:
 
 
 class _Slices:
-    """Slices are read on demand."""
-
     def __init__(self, block: Block, rows: int) -> None:
         self._block, self._row_count = block, rows
         head = Cursor(block)
@@ -144,8 +141,6 @@ class _Slices:
 
 
 class RangeBitmapBuilder:
-    """For `chunk_bytes` see `dictionary_bytes`."""
-
     def __init__(self, form: KeyForm, chunk_bytes: int) -> None:
         self._form, self._chunk_bytes = form, chunk_bytes
         self._rows = KeyedRows()

@@ -51,16 +51,10 @@ class FileIndex:
 
     @property
     def kinds(self) -> frozenset[tuple[str, str]]:
-        """Column (or `column[key]`) and kind."""
         return frozenset((column, kind) for column, kinds in self._parts.items() for kind in kinds)
 
     def rows(self, asked: Asked) -> BitMap | None:
-        """The positions that may be kept, which must not be modified; None means all.
-
-        Raises:
-            TableCorrupt: A required index is damaged.
-            Unsupported: An index has a later version.
-        """
+        """The positions that may be kept, which must not be modified; None means all."""
         match asked:
             case OneColumn(column=column, question=question):
                 return self._one_column(column, question)
@@ -120,9 +114,7 @@ class FileIndex:
         return self._readers[column.name, kind]
 
     def check(self, type_of: Callable[[str], AtomicType | None]) -> None:
-        """Read all indexes. `type_of` gives the type of a column of the file or of `column[key]`, or None. Raises
-        TableCorrupt, Unsupported.
-        """
+        """Read all indexes. `type_of` gives the type of a column of the file or of `column[key]`. Raises TableCorrupt."""
         for name, kinds in self._parts.items():
             data_type = type_of(name)
             for kind, block in kinds.items():

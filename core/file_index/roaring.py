@@ -25,7 +25,7 @@ _COUNT_BYTES, _HIGH_BYTES = 8, 4
 
 
 def bitmap_of(positions: Any) -> BitMap:
-    """From positions below 2**32.
+    """The bitmap of positions below 2**32.
 
     >>> list(bitmap_of(np.array([3, 1])))
     [1, 3]
@@ -40,7 +40,7 @@ def all_rows(count: int) -> BitMap:
 
 
 def serialized(bitmap: BitMap) -> bytes:
-    """With runs where they are smaller; this also converts the bitmap in memory.
+    """The bytes, with runs where they are smaller; this also converts the bitmap in memory.
 
     >>> serialized(bitmap_of(np.arange(9))).hex()
     '3b3000000100000800010000000800'
@@ -50,9 +50,7 @@ def serialized(bitmap: BitMap) -> bytes:
 
 
 def read_bitmap(data: bytes, at: int, rows: int, block: Block) -> tuple[BitMap, int]:
-    """The bitmap at an offset, and the offset of its end. Raises TableCorrupt where it is damaged or names a row from
-    `rows` on.
-    """
+    """The bitmap at an offset, and where it ends. Raises TableCorrupt where it is damaged or names a row from `rows` on."""
     try:
         bitmap, end = checked_bitmap(data, at)
     except ValueError as error:
@@ -63,9 +61,7 @@ def read_bitmap(data: bytes, at: int, rows: int, block: Block) -> tuple[BitMap, 
 
 
 def checked_bitmap(data: bytes, at: int = 0) -> tuple[BitMap, int]:
-    """Raises ValueError. Bytes are checked first, because some versions of the library end the process at a count that
-    is wrong.
-    """
+    """Raises ValueError. Some versions of the library would end the process at a wrong count, so bytes are checked first."""
     try:
         end = _checked_end(memoryview(data), at)
     except IndexError as error:
@@ -90,7 +86,6 @@ def checked_bitmap64(data: bytes) -> BitMap64:
 
 
 def _checked_end(data: memoryview, at: int) -> int:
-    """Raises ValueError if the bitmap is incomplete or out of order."""
     start = at
     cookie = int.from_bytes(_cut(data, at, 4), "little")
     at += 4

@@ -40,7 +40,6 @@ def below(present: BitMap, slice_of: Callable[[int], BitMap], count: int, number
 
 
 def equal_to(present: BitMap, slice_of: Callable[[int], BitMap], count: int, number: int) -> BitMap:
-    """For the arguments see `below`."""
     if number < 0 or number >> count:
         return BitMap()
     equal = present.copy()
@@ -57,7 +56,6 @@ class SliceBuilder:
         self.slices: list[BitMap] = []
 
     def add(self, positions: Array, numbers: Array) -> None:
-        """Numbers are uint64."""
         if not len(positions):
             return
         self.present |= bitmap_of(positions)
@@ -68,5 +66,4 @@ class SliceBuilder:
             self.slices[bit] |= bitmap_of(positions[has_it])
 
     def padded(self, count: int) -> Sequence[BitMap]:
-        """With empty slices up to `count`."""
         return [*self.slices, *(BitMap() for _ in range(len(self.slices), count))]

@@ -35,7 +35,6 @@ class IndexBuilder(Protocol):
 
 
 def builder_of(spec: IndexSpec) -> IndexBuilder:
-    """Raises InvalidArgument for an invalid option."""
     form = KeyForm.of(spec.data_type)
     if spec.kind == BLOOM:
         return BloomBuilder(form, spec.option("items", int, DEFAULT_ITEMS), spec.option("fpp", float, DEFAULT_FPP))
@@ -76,5 +75,4 @@ class FileIndexBuilder:
 
 
 def _values(column: Any, key: str | None) -> Any:
-    """Null if a map does not have the key."""
     return column if key is None else pc.map_lookup(column, pa.scalar(key, column.type.key_type), "first")

@@ -30,7 +30,6 @@ ROW_CHANGES = frozenset({"UPDATE", "DELETE", "MERGE"})
 _READS_NOTHING = "WRITE"
 
 Owner: TypeAlias = tuple[bytes, int, str]
-"""The partition, bucket and name of a data file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,21 +69,18 @@ class Landed:
 
     @property
     def label(self) -> str:
-        """For messages."""
         return f"snapshot {self.snapshot_id} ({self.kind} by '{self.user}')"
 
     @property
     def has_read(self) -> bool:
         """May its rows depend on others of the table, or did it take rows away? Then it is ordered by where it landed.
-
-        A compaction changes no row. Of another engine's rows nobody knows what they were computed from.
+        Of another engine's rows nobody knows what they were computed from.
         """
         groups = [g for g in self.groups(lambda partition: True) if not g.is_compaction]
         adds_only = self.kind == "APPEND" and not any(g.deleted or g.marked for g in groups)
         return bool(groups) and not (adds_only and self.operation == _READS_NOTHING)
 
     def groups(self, concerns: Callable[[bytes], bool]) -> list[Group]:
-        """In each (partition, bucket) of the given partitions."""
         added, deleted, marked, vectors = _by_place(), _by_place(), _by_place(), _by_place()
         for entry in self.change.entries:
             (added if entry.kind == ADD else deleted)[entry.partition, entry.bucket].append(entry)

@@ -37,7 +37,6 @@ _LISTS = (
     "pk-full-text.index.columns",
     "pk-vector.index.columns",
 )
-"""With a list of columns, divided by commas, as their value."""
 _ELSEWHERE = ("upsert-key",)
 """Other programs read these; their columns are not checked."""
 _OF_COLUMNS, _GROUP = "fields.", "sequence-group"
@@ -48,8 +47,6 @@ _PARTS = {"nested-key": "element", "nested-sequence-field": "element", "ts-field
 
 
 class Naming(NamedTuple):
-    """An option that names a column, or the path of a field inside of it."""
-
     option: str
     column: str
 
@@ -73,8 +70,7 @@ def sequence_groups(texts: Mapping[str, str]) -> dict[tuple[str, ...], tuple[str
 
 
 def in_two_groups(groups: Mapping[tuple[str, ...], tuple[str, ...]]) -> str | None:
-    """A column that two sequence groups order or order by. Apache Paimon orders it by one of them: which one depends on
-    the order of a hash map.
+    """A column that two sequence groups order or order by. Apache Paimon orders it by one of them, as a hash map decides.
 
     >>> in_two_groups({("g",): ("a",), ("a",): ("b",)})
     'a'
@@ -89,7 +85,7 @@ def in_two_groups(groups: Mapping[tuple[str, ...], tuple[str, ...]]) -> str | No
 
 
 def named_columns(texts: Mapping[str, str]) -> Iterator[Naming]:
-    """Also the paths of fields inside of columns."""
+    """The options that name columns, or the paths of fields inside of columns."""
     for option, text in texts.items():
         columns, what = _of_columns(option)
         names = [*columns]
@@ -128,7 +124,7 @@ def _check_first_part(option: str, schema: TableSchema) -> None:
 
 
 def renamed(texts: Mapping[str, str], path: str, new: str, *, is_column: bool) -> dict[str, str]:
-    """The options after a rename of a column (whose name may have dots, if `is_column`), or of a field at a path inside of one.
+    """The options after a rename of a column (whose name may have dots, if `is_column`), or of a field at a path in one.
 
     >>> renamed({"fields.g.sequence-group": "a,a.b", "fields.a.b.distinct": "true"}, "a", "c", is_column=True)
     {'fields.g.sequence-group': 'c,a.b', 'fields.a.b.distinct': 'true'}
@@ -148,7 +144,6 @@ def renamed(texts: Mapping[str, str], path: str, new: str, *, is_column: bool) -
 
 
 def _of_columns(option: str) -> tuple[tuple[str, ...], str]:
-    """The columns of an option `fields.<columns>.<…>`, and what it is about; nothing of other options."""
     columns, _, what = option.removeprefix(_OF_COLUMNS).rpartition(".")
     if not option.startswith(_OF_COLUMNS) or option == _DEFAULT_FUNCTION or not columns:
         return (), ""

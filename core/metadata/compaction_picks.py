@@ -52,11 +52,7 @@ class PickRules:
 
     @staticmethod
     def of(options: TableOptions, has_lookups: bool, files: Sequence[DataFile] = ()) -> PickRules:
-        """The rules for a bucket with these files. Raises InvalidArgument.
-
-        Args:
-            has_lookups: rows of level 0 are merged with those of higher levels only by a compaction (see `MergeRules`).
-        """
+        """The rules for a bucket with these files. `has_lookups` is that of `MergeRules`. Raises InvalidArgument."""
         trigger = options.get(opt.RUNS_TO_COMPACT)
         start, end = options.get(opt.OFF_PEAK_START), options.get(opt.OFF_PEAK_END)
         gentle = has_lookups and options.get(opt.LOOKUP_COMPACT) == "gentle"
@@ -87,8 +83,6 @@ class Pick:
     """Runs, newest first, that are compacted together.
 
     Attributes:
-        output_level: the level of the files that replace them.
-        why: the rule that chose them.
         one_by_one: each file is rewritten by itself, and keeps its level.
     """
 
@@ -109,11 +103,8 @@ def stop_trigger(options: TableOptions) -> int:
 
 
 def pick(rules: PickRules, runs: Sequence[SortedRun], *, now_ms: int, hour: int) -> Pick | None:
-    """Which of a bucket's runs (see `runs_of`) should be compacted now.
-
-    Args:
-        now_ms: the wall clock as files store it (see `DataFile.creation_time`).
-        hour: the hour of the day.
+    """Which of a bucket's runs (see `runs_of`) should be compacted now. `now_ms` is the wall clock as files store it
+    (see `DataFile.creation_time`), `hour` the hour of the day.
     """
     found = _early(rules, runs, now_ms) or _by_amplification(rules, runs)
     if found is None and len(runs) >= rules.trigger:
@@ -132,11 +123,8 @@ def pick(rules: PickRules, runs: Sequence[SortedRun], *, now_ms: int, hour: int)
 def pick_all(
     rules: PickRules, runs: Sequence[SortedRun], *, marked: frozenset[str] = frozenset(), rewrites: bool = False
 ) -> Pick | None:
-    """All runs, for a full compaction into the last level. If they are there already: the files that must be rewritten.
-
-    Args:
-        marked: the names of files with deleted rows.
-        rewrites: every file is rewritten; option `compaction.force-rewrite-all-files`.
+    """All runs, for a full compaction into the last level. If they are there already, only those with deleted rows
+    (`marked`), or, if `rewrites` (option `compaction.force-rewrite-all-files`), all.
     """
     if not runs:
         return None
@@ -149,18 +137,14 @@ def pick_all(
 
 
 def drops_deletes(picked: Pick, runs: Sequence[SortedRun], has_vectors: bool) -> bool:
-    """May rows that delete be left out, because no older version of their keys is outside of the pick?
-
-    Args:
-        runs: all runs of the bucket.
-        has_vectors: older versions in higher levels are marked as deleted by vectors.
+    """May rows that delete be left out, because no older version of their keys is outside of the pick? With vectors,
+    the older versions in higher levels are already marked as deleted.
     """
     highest = max((run.level for run in runs), default=-1)
     return picked.output_level != 0 and (picked.output_level >= highest or has_vectors)
 
 
 def _early(rules: PickRules, runs: Sequence[SortedRun], now_ms: int) -> Pick | None:
-    """By time or size. The last time of a full compaction is that of the newest file of the last level."""
     if len(runs) < 2:
         return None
     last = [f.creation_time or 0 for run in runs if run.level == rules.last_level for f in run.files]

@@ -24,9 +24,7 @@ NO_BUCKETS = -1
 
 
 class SimpleStats(NamedTuple):
-    """Minimum, maximum and null count per column. The rows are BinaryRows with arity prefix, null where unknown; so are
-    counts, whose list is None if the writer left it out.
-    """
+    """Minimum, maximum and null count per column. Rows are BinaryRows with arity prefix; what is unknown is null."""
 
     min_values: bytes = EMPTY_ROW
     max_values: bytes = EMPTY_ROW
@@ -64,7 +62,6 @@ class DataFile(NamedTuple):
 
 
 PartitionBucket = tuple[bytes, int]
-"""A partition, as the bytes of its row, and one of its buckets."""
 
 RETURN_MARK = ".entry"
 """The end of names in `_EXTRA_FILES` that only give an entry an identity of its own (decision 75)."""
@@ -111,14 +108,11 @@ class ManifestEntry(NamedTuple):
         return ManifestEntry(*self[:-1], file._replace(extra_files=beside)).identity
 
     def deletion(self) -> ManifestEntry:
-        """With the complete metadata of the file."""
         return ManifestEntry(DELETE, self.partition, self.bucket, self.total_buckets, self.file)
 
 
 @dataclass(frozen=True, slots=True)
 class DeletionVectorRange:
-    """The bytes of one data file's deletion vector in an index file."""
-
     data_file: str
     offset: int
     length: int

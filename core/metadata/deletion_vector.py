@@ -21,7 +21,6 @@ from .data_file import DeletionVectorRange
 
 INDEX_TYPE = "DELETION_VECTORS"
 INDEX_VERSION = b"\x01"
-"""The first byte of an index file with deletion vectors."""
 _MAGIC_32, _MAGIC_64 = bytes.fromhex("5e43f2d0"), bytes.fromhex("d1d33964")
 _SIZE_BYTES = _MAGIC_BYTES = _CRC_BYTES = 4
 
@@ -40,14 +39,8 @@ def vector_bytes(data: bytes, found: DeletionVectorRange, where: str) -> bytes:
 
 
 def decode_vector(data: bytes, found: DeletionVectorRange, row_count: int | None, where: str) -> Any:
-    """The positions of the deleted rows, ascending.
-
-    Args:
-        data: from `found.offset` to `vector_end(found)` or the file's end.
-        row_count: the number of rows of the data file; None if it is not known.
-
-    Raises:
-        TableCorrupt: the vector is damaged, its length is not the manifest's, or it marks rows that the data file lacks.
+    """The positions of the deleted rows, ascending. `data` reaches from `found.offset` to `vector_end(found)` or the
+    file's end; `row_count` is that of the data file, None if it is not known. Raises TableCorrupt.
     """
     about = f"{where}: the deletion vector of {found.data_file}"
     size = int.from_bytes(data[:_SIZE_BYTES], "big")
@@ -74,8 +67,7 @@ def decode_vector(data: bytes, found: DeletionVectorRange, row_count: int | None
 
 
 def encode_vector(positions: Any, is_wide: bool) -> bytes:
-    """The size, body and checksum of a vector of positions in any order; of 64 bits if `is_wide` (option
-    `deletion-vectors.bitmap64`).
+    """The size, body and checksum of a vector of positions in any order; `is_wide` is option `deletion-vectors.bitmap64`.
 
     >>> encode_vector(np.array([2, 0]), False).hex()
     '000000185e43f2d03a300000010000000000010010000000000002007b8a0ff7'
@@ -96,10 +88,8 @@ def is_wide_vector(vector: bytes) -> bool:
 
 
 def encode_vectors(vectors: Mapping[str, tuple[bytes, int]]) -> tuple[bytes, tuple[DeletionVectorRange, ...]]:
-    """An index file with some vectors, and their ranges in it. Without any vector, it is a file of one byte.
-
-    Args:
-        vectors: by data file, the bytes from `encode_vector` and the number of rows that it marks.
+    """An index file with vectors by data file (bytes from `encode_vector`, number of marked rows), and their ranges in
+    it. Without any vector, it is a file of one byte.
     """
     data, ranges = [INDEX_VERSION], []
     at = len(INDEX_VERSION)

@@ -14,7 +14,6 @@ from ..errors import InvalidArgument
 from ..rows.types import ArrayType, DataType, Field, MapType, MultisetType, RowType, VectorType, sql
 
 Edit: TypeAlias = Callable[[tuple[Field, ...], int], tuple[Field, ...]]
-"""From fields, and the position of one of them, to the edited fields."""
 
 
 def edited(fields: tuple[Field, ...], path: tuple[str, ...], whole: str, edit: Edit) -> tuple[Field, ...]:
@@ -53,7 +52,6 @@ def with_field(fields: tuple[Field, ...], index: int, **what: Any) -> tuple[Fiel
 
 
 def position_beside(fields: tuple[Field, ...], first: bool, after: str | None, before: str | None) -> int | None:
-    """None if none of the arguments is given. Raises InvalidArgument."""
     if (first is True) + (after is not None) + (before is not None) > 1:
         raise InvalidArgument("give only one of first, after and before")
     if first:

@@ -38,18 +38,13 @@ _TEXTS = ("file_name", "external_path")
 _TEXT_LISTS = ("write_cols", "value_stats_cols")
 _OF_ENTRY = ("partition", "bucket", "total_buckets")
 _MOSTLY = 1.5
-"""Values are of almost one length, if the longest is at most so many times as long as the mean."""
 _OF_STATS = {"min_values": "_MIN_VALUES", "max_values": "_MAX_VALUES", "null_counts": "_NULL_COUNTS"}
 
 
 class FileColumns:
-    """Some entries of manifests as columns: `column("row_count")` and so on, by the names of `ManifestEntry` and
-    `DataFile`, and `min_values`, `max_values` and `null_counts` of the value statistics. Names and paths are text, rows
-    are stored BinaryRows.
-
-    Args:
-        part: what `Timeline.entry_parts` gives.
-        rows: the indices of the entries, ascending; None for all.
+    """Entries of manifests as columns: `column("row_count")` and so on, by the names of `ManifestEntry` and `DataFile`,
+    and `min_values`, `max_values` and `null_counts` of the value statistics. `part` is what `Timeline.entry_parts`
+    gives; `rows` are the ascending indices of the entries.
     """
 
     def __init__(self, part: EntryColumns | Sequence[ManifestEntry], rows: Array | None = None) -> None:
@@ -64,14 +59,12 @@ class FileColumns:
         return self._part.rows if isinstance(self._part, EntryColumns) else len(self._part)
 
     def chosen(self, rows: Array) -> FileColumns:
-        """By their positions among these entries."""
         return FileColumns(self._part, rows if self._rows is None else self._rows[rows])
 
     def entries(self) -> list[ManifestEntry]:
         return self._part.entries(self._rows) if isinstance(self._part, EntryColumns) else list(self._part)
 
     def column(self, name: str) -> pa.Array:
-        """Raises TableCorrupt where a name is not text."""
         if not isinstance(self._part, EntryColumns):
             return _of_objects(self._part, name)
         found = self._part.values(_avro_name(name), self._rows)
@@ -140,7 +133,7 @@ def _masked(lists: pa.Array, valid: Array) -> pa.Array:
 
 
 def _bytes_array(data: Bytes, starts: Array, sizes: Array, valid: Array | None, arrow_type: pa.DataType) -> pa.Array:
-    """Copied together. Those of almost one length are cut at the longest first, which is faster."""
+    """Values of almost one length are cut at the longest first, which is faster."""
     offsets = _offsets(sizes)
     width = int(sizes[0]) if len(sizes) else 0
     longest = int(sizes.max(initial=0))

@@ -37,16 +37,9 @@ def fold(entries: Iterable[ManifestEntry]) -> dict[EntryIdentity, ManifestEntry]
 
 
 def live(entries: Iterable[ManifestEntry]) -> list[ManifestEntry]:
-    """The files of a snapshot that are added and not deleted. The manifests may be in any order.
-
-    A DELETE without an ADD is an error for commits, maintenance and reads. Its ADD may be listed under another
-    identity, and that file would be read, replaced or expired as if it had not been deleted.
-
-    Args:
-        entries: all, or all of some partitions, since a DELETE is in the same partition as its ADD.
-
-    Raises:
-        TableCorrupt: an entry deletes a file that no entry adds; names the file.
+    """The files of a snapshot that are added and not deleted. The manifests may be in any order. Raises TableCorrupt
+    where an entry deletes a file that no entry adds: its ADD may have another identity, and the file would be read,
+    replaced or expired as if it had not been deleted. The entries are all of the table, or of some partitions.
     """
     added: dict[EntryIdentity, ManifestEntry] = {}
     deleted: dict[EntryIdentity, ManifestEntry] = {}
@@ -61,9 +54,7 @@ def live(entries: Iterable[ManifestEntry]) -> list[ManifestEntry]:
 def summarise(
     name: str, size: int, entries: Sequence[ManifestEntry], partition_fields: Sequence[Field], schema_id: int
 ) -> ManifestFile:
-    """The entry for a manifest of `size` bytes in the manifest list (format/manifests §3). `schema_id` is used if there
-    are no entries.
-    """
+    """The entry for a manifest in the manifest list (format/manifests §3). `schema_id` is used if there are no entries."""
     buckets, levels = [e.bucket for e in entries], [e.file.level for e in entries]
     first_rows = [e.file.first_row_id for e in entries]
     tracked = bool(first_rows) and None not in first_rows
@@ -84,7 +75,6 @@ def summarise(
 
 
 def _partition_stats(entries: Sequence[ManifestEntry], fields: Sequence[Field], where: str) -> SimpleStats:
-    """Without truncation."""
     if not fields:
         return SimpleStats(EMPTY_ROW, EMPTY_ROW, ())
     types = [f.type for f in fields]
@@ -115,7 +105,6 @@ class MergePlan:
 
 
 _FEW_ENTRIES = 256
-"""Rewriting so many entries is hardly any work."""
 
 
 def plan_merge(manifests: Sequence[ManifestFile], options: TableOptions) -> MergePlan | None:
@@ -133,7 +122,6 @@ def must_change(manifest: ManifestFile, target_size: int) -> bool:
 
 
 def _plan_minor(manifests: Sequence[ManifestFile], target: int, least: int) -> MergePlan | None:
-    """Merge adjacent manifests if together they fill one; or the newest ones, if there are many."""
     groups: list[tuple[ManifestFile, ...]] = []
     batch: list[ManifestFile] = []
     size = 0

@@ -34,7 +34,6 @@ _AVRO: tuple[tuple[opt.Option[Any], opt.Option[Any]], ...] = (
     (opt.FILE_FORMAT, opt.FILE_COMPRESSION),
     (opt.CHANGELOG_FILE_FORMAT, opt.CHANGELOG_FILE_COMPRESSION),
 )
-"""What may be Avro, and how it is compressed."""
 _AVRO_CODECS = ("zstd", "zstandard", "snappy", "deflate", "bzip2", "xz", "null")
 
 
@@ -43,9 +42,7 @@ def reading_options(schema: TableSchema) -> list[str]:
 
 
 def check_foreign(schema: TableSchema, before: TableSchema | None = None) -> None:
-    """Refuse options with which Apache Paimon would read other rows, or could not write, unless the schema `before` had
-    them. Raises InvalidArgument, which says what to use instead.
-    """
+    """Refuse new options with which Apache Paimon would read other rows or could not write. Raises InvalidArgument."""
     texts, known = schema.option_texts, {} if before is None else before.option_texts
     for option in (*reading_options(schema), *(["branch"] if texts.get("branch") else [])):
         if texts[option] != known.get(option):

@@ -61,19 +61,15 @@ FUNCTIONS: dict[str, tuple[_Takes, str]] = {
     "merge_map_with_keytime": (_timed, "a MAP whose values are ROWs of at least two fields"),
     **dict.fromkeys(("rbm32", "rbm64", "hll_sketch", "theta_sketch"), (_roots("VARBINARY"), "VARBINARY or BYTES")),
 }
-"""The types that each function takes, and how they are called."""
 
 
 def function_name(texts: Mapping[str, str], column: str) -> str | None:
-    """None if the options name none."""
     found = texts.get(f"fields.{column}.aggregate-function") or texts.get("fields.default-aggregate-function")
     return found.strip().lower() if found else None
 
 
 def check_function(name: str, field: Field, texts: Mapping[str, str]) -> None:
-    """Raises Unsupported where there is no such function, InvalidArgument where it does not take the column's type or
-    an option does not fit.
-    """
+    """Raises Unsupported for an unknown function, InvalidArgument where the column's type or an option does not fit."""
     column = field.name
     if name not in FUNCTIONS:
         raise Unsupported(
@@ -92,7 +88,6 @@ def check_function(name: str, field: Field, texts: Mapping[str, str]) -> None:
 
 
 def _check_parts(name: str, field: Field, texts: Mapping[str, str]) -> None:
-    """The options that name fields of the rows in a column, and the number of these rows."""
     option = f"fields.{field.name}."
     if name in ("nested_update", "nested_partial_update"):
         assert isinstance(field.type, ArrayType) and isinstance(field.type.element, RowType)
@@ -119,9 +114,7 @@ def _check_names(option: str, text: str, rows: RowType) -> None:
 
 
 def check_functions(schema: TableSchema, rules: MergeRules) -> None:
-    """The functions of all columns, and the sequence groups. Raises InvalidArgument where Apache Paimon could not open
-    or merge the table.
-    """
+    """Raises InvalidArgument for functions and sequence groups with which Apache Paimon could not open or merge the table."""
     texts = rules.texts
     if rules.engine not in ("aggregation", "partial-update"):
         return

@@ -54,9 +54,7 @@ class BucketHashes:
 
 @dataclass(frozen=True, slots=True)
 class MovedKeys:
-    """Keys that were written into `bucket`, but that another writer has put into another one (`to`) meanwhile. The
-    hashes are as in an index file.
-    """
+    """Keys that were written into `bucket`, but that another writer has put into another one (`to`) meanwhile."""
 
     partition: bytes
     bucket: int

@@ -19,12 +19,7 @@ ComparableKey = tuple[Any, ...]
 
 
 def comparable_key(row: bytes, keys: Sequence[Field], where: str) -> ComparableKey:
-    """A value that compares as keys do. Raises TableCorrupt.
-
-    Args:
-        row: `_MIN_KEY` or `_MAX_KEY` of a data file.
-        keys: the columns of the key, without partition columns.
-    """
+    """A value that compares as keys do, of `_MIN_KEY` or `_MAX_KEY` of a data file; `keys` are without partition columns."""
     values = decode_row(row, [f.type for f in keys], where)
     return tuple((value is not None, _comparable(value)) for value in values)
 

@@ -25,7 +25,7 @@ SCHEMA_PROPERTY = "lakelatch.schema"
 
 
 def layout_of(schema: TableSchema) -> Mapping[str, Any]:
-    """By option, with defaults. Bucket keys are given as field ids, which a rename does not change."""
+    """The layout by option, with defaults. Bucket keys are given as field ids, which a rename does not change."""
     options, fixed = schema.options, schema.bucket > 0
     return {
         opt.BUCKET.key: schema.bucket,
@@ -37,9 +37,7 @@ def layout_of(schema: TableSchema) -> Mapping[str, Any]:
 
 
 def differences(one: TableSchema, other: TableSchema, *, rescaled: bool) -> tuple[str, ...]:
-    """The options in which the layouts differ. `rescaled` ignores a different number of fixed buckets, which a table
-    with files may get partition by partition.
-    """
+    """The options in which layouts differ. `rescaled` ignores the number of fixed buckets, which may differ by partition."""
     ours, theirs = layout_of(one), layout_of(other)
     found = [key for key in LAYOUT_OPTIONS if ours[key] != theirs[key]]
     if rescaled and opt.BUCKET.key in found and ours[opt.BUCKET.key] > 0 and theirs[opt.BUCKET.key] > 0:

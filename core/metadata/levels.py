@@ -31,9 +31,7 @@ class SortedRun:
 
 
 def runs_of(files: Iterable[DataFile], keys: Sequence[Field] = ()) -> tuple[SortedRun, ...]:
-    """From the newest file of level 0 to the highest level. Without `keys`, the files of a level keep their order.
-    Raises TableCorrupt.
-    """
+    """From the newest file of level 0 to the highest level. Without `keys`, the files of a level keep their order."""
     by_level: dict[int, list[DataFile]] = {}
     for file in files:
         by_level.setdefault(file.level, []).append(file)
@@ -43,7 +41,6 @@ def runs_of(files: Iterable[DataFile], keys: Sequence[Field] = ()) -> tuple[Sort
 
 
 def run_count(files: Iterable[DataFile]) -> int:
-    """The runs that a read merges."""
     levels = [file.level for file in files]
     return levels.count(0) + len({level for level in levels if level})
 
@@ -79,5 +76,4 @@ def _by_key(files: Sequence[DataFile], keys: Sequence[Field]) -> tuple[DataFile,
 
 
 def _key(row: bytes, keys: Sequence[Field], file: DataFile) -> ComparableKey:
-    """A file without a key comes before all others, and reaches up to nothing."""
     return () if row == EMPTY_ROW else comparable_key(row, keys, f"data file {file.file_name}: key")

@@ -29,7 +29,6 @@ class LookupRules:
     """What a compaction of one table does besides merging rows.
 
     Attributes:
-        producer: option `changelog-producer`.
         is_wide: new deletion vectors are of 64 bits (option `deletion-vectors.bitmap64`).
         compared: the columns in which a row must differ to count as changed (option `changelog-producer.row-deduplicate`,
             without those of `changelog-producer.row-deduplicate-ignore-fields`); None: a row that is written again counts.
@@ -80,7 +79,6 @@ class LookupRules:
 
 
 def lookup_rules(schema: TableSchema, merge: MergeRules) -> LookupRules:
-    """Raises InvalidArgument."""
     options = schema.options
     producer = options.get(opt.CHANGELOG_PRODUCER)
     if producer not in PRODUCERS:

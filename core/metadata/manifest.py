@@ -61,7 +61,6 @@ class ManifestFile:
 def encode_manifest(
     entries: Iterable[ManifestEntry], *, compression: str = "zstd", level: int = 1, form: str = "avro"
 ) -> bytes:
-    """`form` is option `manifest.format`: `avro`, `orc` or `parquet`."""
     records = (
         {
             "_VERSION": MANIFEST_VERSION,
@@ -198,9 +197,7 @@ def _global_index_record(index: GlobalIndex | None) -> dict[str, Any] | None:
 
 
 def decode_manifest(data: bytes, where: str) -> list[ManifestEntry]:
-    """The entries in order. Raises TableCorrupt where bytes are damaged, a field is missing, or `_KIND` or `_VERSION`
-    is unknown.
-    """
+    """The entries in order. Raises TableCorrupt for damaged bytes, a missing field, or an unknown `_KIND` or `_VERSION`."""
     entries = []
     try:
         for record in avro.read_records(data, where):
@@ -230,7 +227,6 @@ def decode_manifests(manifests: Sequence[tuple[str, bytes]]) -> Iterator[EntryCo
 
 
 def _layout(data: bytes) -> bytes:
-    """Differs for manifests that cannot be decoded together."""
     try:
         return schema_of(data) if data[:4] == MAGIC else data[:4]
     except Irregular:
@@ -332,7 +328,6 @@ def _file(r: dict[str, Any]) -> DataFile:
 
 
 def _millis(value: Any) -> int:
-    """Milliseconds since 1970. The Avro reader may return a datetime."""
     if isinstance(value, int):
         return value
     from datetime import datetime, timedelta, timezone

@@ -30,7 +30,6 @@ _REQUIRED: dict[str, Kind] = {
     **{f"_FILE._{side}_STATS._{bound}_VALUES": _BYTES for side in ("KEY", "VALUE") for bound in ("MIN", "MAX")},
     "_FILE._EXTRA_FILES": List(_BYTES),
 }
-"""The columns that manifests of every release have. A list may be null."""
 _OPTIONAL: dict[str, Kind] = {
     **dict.fromkeys((f"_FILE._{name}" for name in ("CREATION_TIME", "DELETE_ROW_COUNT", "FILE_SOURCE")), _LONG),
     "_FILE._FIRST_ROW_ID": _LONG,
@@ -43,11 +42,7 @@ _OPTIONAL: dict[str, Kind] = {
 
 
 class EntryColumns:
-    """The entries of manifests with the same layout; `data` are the bytes that spans point into.
-
-    Raises:
-        Irregular: an entry has an unknown version or kind, or a field is missing or has another type.
-    """
+    """The entries of manifests with the same layout; `data` are the bytes that spans point into. Raises Irregular."""
 
     def __init__(self, columns: Columns, names: Sequence[str]) -> None:
         self._columns, self._names = columns, names
@@ -72,14 +67,12 @@ class EntryColumns:
         return column.values, column.sizes
 
     def is_null(self, name: str) -> Array:
-        """If the writer had no such column, all values are null."""
         if name not in self._columns:
             return np.ones(self.rows, bool)
         valid = self._columns.column(name).valid
         return np.zeros(self.rows, bool) if valid is None else ~valid
 
     def partitions(self) -> tuple[list[bytes], Array]:
-        """The different partitions, and the index of each entry's partition."""
         return self._distinct("_PARTITION")
 
     def named(self, names: set[bytes]) -> Array:
@@ -92,9 +85,7 @@ class EntryColumns:
         return set(self._slices("_FILE._FILE_NAME", rows)) if rows.size else set()
 
     def locations(self) -> Iterator[tuple[bytes, int, str, Sequence[str], str | None]]:
-        """Partition, bucket, name, names of files that belong to it, path elsewhere. Raises TableCorrupt where a name
-        is not text.
-        """
+        """Partition, bucket, name, names of files that belong to it, path elsewhere. Raises TableCorrupt."""
         partitions, places = self.partitions()
         try:
             yield from zip(
@@ -113,11 +104,9 @@ class EntryColumns:
         return self._names
 
     def values(self, name: str, rows: Array | None = None) -> AvroColumn | None:
-        """None if the writer had no such column."""
         return self._columns.column(name, rows) if name in self._columns else None
 
     def _distinct(self, name: str) -> tuple[list[bytes], Array]:
-        """The different values, and the index of each row's value."""
         starts, lengths = self.spans(name)
         if not self.rows:
             return [], np.zeros(0, np.int64)
@@ -175,7 +164,6 @@ class EntryColumns:
         )
 
     def _picked(self, name: str, rows: Array | None, optional: bool) -> AvroColumn | None:
-        """None if the rows are all null."""
         if optional and name not in self._columns:
             return None
         column = self._columns.column(name, rows)
@@ -211,7 +199,6 @@ class EntryColumns:
         return column.lists([value.decode() for value in _items(column).slices(self.data)])
 
     def _stats(self, name: str, rows: Array | None) -> Iterator[SimpleStats]:
-        """Entries without statistics share one object."""
         counts = self._number_lists(f"{name}._NULL_COUNTS", rows, optional=True)
         low, high = self._slices(f"{name}._MIN_VALUES", rows), self._slices(f"{name}._MAX_VALUES", rows)
         nothing: dict[Any, SimpleStats] = {}

@@ -10,7 +10,6 @@ from functools import cache
 from typing import Any
 
 MANIFEST_VERSION = 2
-"""Of manifests and of manifest lists."""
 
 _STATS_FIELDS = [
     {"name": "_MIN_VALUES", "type": "bytes"},
@@ -120,7 +119,6 @@ _INDEX_MANIFEST = _record(
 
 @cache
 def parsed(name: str) -> Any:
-    """As fastavro needs it: `list`, `manifest` or `index`."""
     import fastavro
 
     schema = {"list": _MANIFEST_LIST, "manifest": _MANIFEST, "index": _INDEX_MANIFEST}[name]

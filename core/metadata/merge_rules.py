@@ -89,13 +89,12 @@ def key_fields(schema: TableSchema) -> tuple[Field, ...]:
 
 
 def row_fields(schema: TableSchema) -> tuple[Field, ...]:
-    """`_SEQUENCE_NUMBER`, `_VALUE_KIND`, then the columns of the table."""
     required = (replace(f, type=with_nullable(f.type, False)) for f in (ROW_SEQUENCE, VALUE_KIND))
     return (*required, *schema.fields)
 
 
 def merge_rules(schema: TableSchema) -> MergeRules | None:
-    """None if the table has no primary key. Raises InvalidArgument where an option names a column that does not exist."""
+    """None without a primary key. Raises InvalidArgument where an option names a column that does not exist."""
     if not schema.primary_keys:
         return None
     texts = schema.options.texts

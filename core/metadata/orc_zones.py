@@ -20,11 +20,7 @@ _KEY = opt.ORC_LTZ_BY_WALL_CLOCK.key
 
 
 def with_zone_option(schema: TableSchema, before: TableSchema | None = None) -> TableSchema:
-    """The schema, with the option if it needs and lacks it. `before` is the previous schema of a table that has files.
-
-    Raises:
-        InvalidArgument: the change makes the option necessary, and existing files may have been written without it.
-    """
+    """The schema with the option. Raises InvalidArgument if files of `before` may have been written without it."""
     if not _is_needed(schema) or (before is not None and _is_needed(before)):
         return schema
     if before is not None and (name := _local_column(before)):

@@ -55,7 +55,6 @@ class TableSchema:
     """One version of a table's schema.
 
     Attributes:
-        id: the number of the schema file.
         highest_field_id: the largest field id ever used, dropped and nested fields included.
         time_ms: the time of its creation, in milliseconds since 1970.
     """
@@ -145,7 +144,6 @@ def parse_schema(data: bytes, where: str) -> TableSchema:
 
 
 def _with_version_defaults(options: dict[str, str], version: int) -> dict[str, str]:
-    """Version 1 had one bucket, version 2 wrote ORC."""
     if version <= 1:
         options.setdefault("bucket", "1")
     if version <= 2:
@@ -248,7 +246,6 @@ def _check_columns(schema: TableSchema) -> None:
 
 
 def _check_type(data_type: DataType) -> None:
-    """With others Apache Paimon could not open the table."""
     match data_type:
         case VectorType(element=element, length=length):
             if not isinstance(element, AtomicType) or element.root not in VECTOR_ROOTS:
@@ -278,7 +275,6 @@ def _check_keys(schema: TableSchema) -> None:
 
 
 def _check_snapshot_ordering(schema: TableSchema) -> None:
-    """With others Apache Paimon could not open the table."""
     option = opt.SNAPSHOT_ORDERING.key
     if not schema.options.get(opt.SNAPSHOT_ORDERING):
         return
@@ -307,7 +303,6 @@ def is_key_type(data_type: DataType) -> bool:
 
 
 def _check_row_tracking(schema: TableSchema) -> None:
-    """With others Apache Paimon could not open the table."""
     options, tracking, evolution = schema.options, opt.ROW_TRACKING.key, opt.DATA_EVOLUTION.key
     if options.get(opt.ROW_TRACKING) and (schema.bucket != -1 or schema.primary_keys):
         raise InvalidArgument(f"option '{tracking}' needs 'bucket' = -1 and no primary key")

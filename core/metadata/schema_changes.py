@@ -52,7 +52,7 @@ _IMMUTABLE = frozenset(
 
 
 CheckValues: TypeAlias = Callable[[str, "Field | None", DataType, DataType], None]
-"""Takes a column's path, the column (None for a part of a nested one), its old and its new type."""
+"""Called with a column's path, the column (None for a part of a nested one), its old and its new type."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,6 @@ class Draft:
         return replace(self, schema=replace(self.schema, fields=fields))
 
     def is_key(self, path: str) -> str:
-        """The kind of key that a column is part of; empty for none."""
         kinds = (("partition", self.schema.partition_keys), ("primary", self.schema.primary_keys))
         return next((kind for kind, keys in kinds if arguments.text(path, "column") in keys), "")
 

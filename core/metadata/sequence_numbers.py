@@ -24,9 +24,6 @@ def first_number(largest: int, began_ms: int, share: float) -> int:
         largest: of the bucket in the snapshot that the job begins on; -1 if it has none.
         share: a random number from 0 up to 1, which keeps jobs apart that began in the same millisecond.
 
-    Raises:
-        InvalidArgument: the bucket has no free numbers, because another writer has given one that is far too large.
-
     >>> first_number(-1, 1000, 0.0), first_number(5_000_000_000, 1000, 0.25)
     (4194304000, 5000000001)
     """

@@ -73,7 +73,6 @@ class Snapshot:
     writer_version: str | None = None
     version: int = SNAPSHOT_VERSION
     read_from: str = field(default="", compare=False, repr=False)
-    """A snapshot's or a tag's file; empty if it was not read."""
 
     @property
     def identity(self) -> str:
@@ -86,13 +85,11 @@ class Snapshot:
 
     @property
     def own_properties(self) -> dict[str, str]:
-        """The properties, if lakelatch wrote the snapshot. Apache Paimon's manifest compaction copies those of the
-        previous snapshot, so they do not describe its own.
-        """
+        """The properties if lakelatch wrote the snapshot. Apache Paimon's manifest compaction copies old ones."""
         return self.properties if (self.writer_version or "").startswith(WRITER) else {}
 
     def to_json(self) -> bytes:
-        """In the format's order, without nulls and without an operation that others cannot parse."""
+        """The JSON in the format's order, without nulls and without an operation that others cannot parse."""
         out: dict[str, Any] = {
             "version": self.version,
             "uuid": self.uuid,
@@ -132,9 +129,7 @@ def replaced_text(paths: Sequence[str]) -> str:
 
 
 def replaced_by(snapshot: Snapshot) -> tuple[str, ...] | None:
-    """The paths of the partitions that an overwrite names, "" for the whole table; None where it names none. Raises
-    TableCorrupt.
-    """
+    """The paths of the partitions that an overwrite names ("" for the whole table), or None. Raises TableCorrupt."""
     if snapshot.operation == "TRUNCATE":
         return ("",)
     text = snapshot.own_properties.get(REPLACED)
@@ -147,7 +142,6 @@ def replaced_by(snapshot: Snapshot) -> tuple[str, ...] | None:
 
 
 def parse_snapshot(data: bytes, where: str) -> Snapshot:
-    """A snapshot or tag from its file: both have the same format. Raises TableCorrupt, which names the file."""
     try:
         raw = parse_json(data)
         if not isinstance(raw, dict):

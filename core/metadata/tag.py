@@ -101,7 +101,6 @@ def _span(millis: int) -> str:
 
 
 def _time(value: Any, where: str) -> datetime:
-    """As an array of its parts, nanoseconds last, or as text."""
     try:
         if isinstance(value, str):
             return datetime.fromisoformat(value)

@@ -49,11 +49,8 @@ _DECOMPRESSORS: dict[int, Callable[[bytes, int], bytes]] = {
 
 
 def plain(data: bytes, compression: int, block_size: int) -> bytes:
-    """The decompressed contents. Raises ValueError where they are damaged, or the compression is not supported.
-
-    Args:
-        compression: 0 none (then there are no blocks), 1 zlib, 2 snappy, 4 LZ4, 5 zstd.
-        block_size: the maximum number of bytes in a decompressed block.
+    """The decompressed contents. `compression` is 0 none (then there are no blocks), 1 zlib, 2 snappy, 4 LZ4 or 5 zstd;
+    `block_size` the maximum size of a decompressed block. Raises ValueError.
     """
     if compression == 0:
         return data

@@ -28,16 +28,12 @@ class Checksum:
     footer: bytes
 
     def matches(self, before: int) -> bool:
-        """`before` is the CRC-32 of the bytes before the footer."""
         return zlib.crc32(self.footer, before) == self.said
 
 
 def with_checksum(end: bytes, before: int = 0) -> bytes:
-    """The end of an ORC file, with the checksum of the file in its footer. Raises ValueError.
-
-    Args:
-        end: a file's last bytes, at least the footer and the postscript.
-        before: the CRC-32 of the bytes before them.
+    """The end of an ORC file (`end` holds at least the footer and the postscript), with the checksum of the file in its
+    footer. `before` is the CRC-32 of the bytes before `end`. Raises ValueError.
     """
     script, start, script_start, footer = _footer_of(end)
     made = footer + _item(zlib.crc32(footer, zlib.crc32(end[:start], before)))
@@ -48,7 +44,7 @@ def with_checksum(end: bytes, before: int = 0) -> bytes:
 
 
 def checksum_in(tail: bytes, file_size: int) -> Checksum | None:
-    """None if the file, of which these are at least the last `tail_size` bytes, states none. Raises ValueError."""
+    """The checksum that the tail (at least the last `tail_size` bytes) states; None if it states none. Raises ValueError."""
     _, start, _, footer = _footer_of(tail)
     size = len(_item(0))
     if len(footer) < size or footer[-size:-_DIGITS] != _item(0)[:-_DIGITS]:
@@ -67,6 +63,5 @@ def _footer_of(tail: bytes) -> tuple[Message, int, int, bytes]:
 
 
 def _item(checksum: int) -> bytes:
-    """The last field of a footer."""
     item = encode_message([(_NAME << 3 | _BYTES, KEY), (_VALUE << 3 | _BYTES, b"%08x" % checksum)])
     return encode_message([(_USER_METADATA << 3 | _BYTES, item)])

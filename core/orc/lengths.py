@@ -15,7 +15,6 @@ from .protobuf import varint
 
 MOST_TOTAL = (1 << 31) - 1
 WIDTHS = (*range(1, 25), 26, 28, 30, 32, 40, 48, 56, 64)
-"""The bits of a value, by the five bits in the head of a run that encode them."""
 _BITS = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1).astype(np.int64)
 
 

@@ -54,7 +54,6 @@ def decoded(data: bytes, *, signed: bool = False) -> Any:
 
 
 def _packed(data: bytes, at: int, size: int, width: int) -> tuple[Any, int]:
-    """Values of `width` bits each, and the offset of their end."""
     end = at + (size * width + 7 >> 3)
     if end > len(data):
         raise IndexError

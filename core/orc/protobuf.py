@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 Message = dict[int, list[int | bytes]]
-"""By field number, in order: numbers, or bytes (text, packed numbers, nested messages)."""
+"""The fields by number: a list of numbers and bytes (text, packed numbers, nested messages) in order."""
 
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 

@@ -17,9 +17,7 @@ _INTEGER, _TEXT, _BUCKETS, _DECIMAL, _BINARY = 2, 4, 5, 6, 8
 
 @dataclass(frozen=True, slots=True)
 class OrcStatistics:
-    """Of one column: the number of values that are not null, and the sum of whole numbers or decimals, the number of
-    true values, or the number of bytes of all texts or byte strings.
-    """
+    """Of a column: how many values are not null, and the sum of numbers, or how many are true, or the bytes of all texts."""
 
     values: int | None
     total: int | Decimal | None

@@ -51,15 +51,9 @@ def check_file(data: bytes) -> int:
 
 
 def check_streams(data: bytes, stripe: Stripe, tail: OrcTail, names: Collection[str] | None = None) -> int:
-    """Check that streams fill the stripe, that blocks fill each stream, and that there are enough values for the
-    lengths. Else, or if a map has NULL keys, raises ValueError.
-
-    Args:
-        data: the stripe, from its offset to the end of its footer.
-        names: the top-level columns that will be read; None means all.
-
-    Returns:
-        A size that no value of these columns exceeds, in bytes or elements.
+    """Raise ValueError unless the streams fill the stripe, its blocks fill each stream, there are enough values for the
+    lengths, and no map has NULL keys. `data` is the stripe with its footer, `names` the top-level columns that will be
+    read (None: all). Returns a size, in bytes or elements, that no value of these columns exceeds.
     """
     end = stripe.index_size + stripe.data_size
     footer = decode_message(plain(data[end:], tail.compression, tail.block_size))

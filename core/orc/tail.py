@@ -15,7 +15,6 @@ from .protobuf import Message, bytes_of, decode_message, message_of, number_of, 
 
 MAP, DECIMAL = 11, 14
 TIMES = (9, 18)
-"""TIMESTAMP, and TIMESTAMP with local time zone."""
 _LIST, _STRUCT, _UNION = 10, 12, 13
 _LAST_KIND = 18
 _MAX_DEPTH = 100
@@ -24,8 +23,6 @@ _MAGIC = b"ORC"
 
 @dataclass(frozen=True, slots=True)
 class Stripe:
-    """Sizes are in bytes."""
-
     offset: int
     index_size: int
     data_size: int
@@ -88,7 +85,6 @@ def parse_tail(tail: bytes, file_size: int) -> OrcTail:
 
 
 def footer_of(tail: bytes) -> Message:
-    """From at least the last `tail_size` bytes of the file. Raises ValueError."""
     script = postscript_of(tail)
     end = len(tail) - 1 - tail[-1]
     footer = tail[max(0, end - number_of(script, 1)) : end]
@@ -102,7 +98,6 @@ def writer_zone(stripe_footer: bytes, tail: OrcTail) -> str:
 
 
 def postscript_of(last: bytes) -> Message:
-    """Raises ValueError where the bytes do not end like an ORC file."""
     if len(last) < 2 or last[-1] >= len(last):
         raise ValueError("it is too short")
     script = decode_message(last[-1 - last[-1] : -1])

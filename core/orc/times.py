@@ -35,11 +35,9 @@ _TIME_STATISTICS = 9
 
 
 def split_times(nanos: Any) -> Any:
-    """What Arrow's writer must be given for times before 1970, in nanoseconds since 1970; the same array if nothing changes.
-
-    Raises:
-        ValueError: A time is in 1677, or in the last second before 1970 with digits below the millisecond, which no
-            form of ORC can tell from others.
+    """What Arrow's writer must be given for times before 1970, in nanoseconds since 1970; the same array if nothing
+    changes. Raises ValueError for a time in 1677, or with digits below the millisecond in the last second before 1970,
+    which no form of ORC can tell from others.
 
     >>> split_times(np.array([-1_876_543_211, -1_999_999_999, -1_000_000_000, -1_000_000, 5])).tolist()
     [-1123456789, -2000000001, -1000000000, -1000000, 5]
@@ -60,13 +58,9 @@ def split_times(nanos: Any) -> Any:
 
 
 def with_plain_fractions(end: bytes, start: int = 0) -> bytes:
-    """The end of an ORC file, with the nanoseconds of `split_times` as Java stores them.
-
-    The statistics of the columns concerned are left out, because they describe other times, and so is the row index.
-    Raises ValueError.
-
-    Args:
-        end: a file's bytes from offset `start`, which is the end of a stripe, or 0.
+    """The end of an ORC file from `start` (the end of a stripe, or 0), with the nanoseconds of `split_times` as Java
+    stores them. The row index and the statistics of the columns concerned are left out, because they describe other
+    times. Raises ValueError.
     """
     tail = parse_tail(end, start + len(end))
     script = postscript_of(end)
@@ -94,7 +88,6 @@ def with_plain_fractions(end: bytes, start: int = 0) -> bytes:
 
 
 def _changed_stripe(data: bytes, stripe: Stripe, offset: int, tail: OrcTail, changed: set[int]) -> tuple[bytes, Stripe]:
-    """With other nanoseconds, and where it will be. The columns that were changed go to `changed`."""
     footer_start = stripe.footer_start - stripe.offset
     seconds: dict[int, bytes] = {}
     parts, fields = [], []
@@ -144,7 +137,6 @@ def _changed_metadata(metadata: bytes, changed: set[int]) -> bytes:
 
 
 def _changed_footer(footer: bytes, stripes: list[Stripe], changed: set[int], content: int) -> bytes:
-    """The footer of a file with these stripes, and without a row index."""
     places = iter(stripes)
     fields: list[tuple[int, int | bytes]] = []
     for key, value in fields_of(_without_times(footer, _STATISTICS, changed)):
@@ -161,7 +153,6 @@ def _changed_footer(footer: bytes, stripes: list[Stripe], changed: set[int], con
 
 
 def _without_times(message: bytes, field: int, changed: set[int]) -> bytes:
-    """`field` has the statistics of each column, by its number."""
     fields: list[tuple[int, int | bytes]] = []
     columns = count()
     for key, value in fields_of(message):

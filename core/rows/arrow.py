@@ -102,7 +102,6 @@ def to_arrow_field(field: Field) -> pa.Field:
 
 
 def arrow_schema(fields: Iterable[Field]) -> pa.Schema:
-    """As users see it, without field ids."""
     return pa.schema([to_arrow_field(f) for f in fields])
 
 
@@ -110,7 +109,6 @@ def arrow_schema(fields: Iterable[Field]) -> pa.Schema:
 
 
 def file_schema(fields: Iterable[Field]) -> pa.Schema:
-    """In a data file, where every part has its field id (format/data-files §2)."""
     return pa.schema([_file_field(f) for f in fields])
 
 

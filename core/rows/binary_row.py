@@ -27,7 +27,6 @@ from .values import (
 )
 
 PREFIX_BYTES = 4
-"""The field count before a stored row, big-endian."""
 SLOT_BYTES = 8
 COMPACT_DECIMAL_DIGITS = 18
 COMPACT_TIMESTAMP_DIGITS = 3
@@ -54,7 +53,7 @@ _Reader = Callable[[bytes, int], Any]
 
 
 def null_area_bytes(arity: int) -> int:
-    """Of the header byte and the null bits.
+    """The bytes of the header and the null bits.
 
     >>> null_area_bytes(56), null_area_bytes(57)
     (8, 16)
@@ -77,8 +76,8 @@ def reserved_bytes(data_type: DataType) -> int:
 
 
 def encode_row(values: Sequence[Any], types: Sequence[DataType]) -> bytes:
-    """A row for storage: the field count in four bytes, followed by `row_bytes`. Values are in the form of the module
-    `values`. Raises InvalidArgument where they do not fit the types.
+    """A row for storage, of values as in the module `values`: the field count in four bytes, then `row_bytes`. Raises
+    InvalidArgument.
 
     >>> encode_row([10], [AtomicType("INT")]).hex()
     '0000000100000000000000000a00000000000000'
@@ -201,7 +200,6 @@ def row_arity(data: bytes, where: str = "row") -> int:
 
 
 def check_arity(data: bytes, arity: int, where: str) -> None:
-    """Raises TableCorrupt for a stored row with a different number of fields, or one that is too short for its fields."""
     found = row_arity(data, where)
     if found != arity:
         raise TableCorrupt(f"{where}: the row has {found} fields instead of {arity}")

@@ -42,13 +42,6 @@ _INTEGERS = {
 class RowBlock:
     """The encoded keys of several rows.
 
-    Args:
-        columns: one `pa.Array` per field, of equal length.
-        types: atomic, and allowed in keys.
-
-    Attributes:
-        lengths: the length of each encoded row in bytes, shape (rows,).
-
     >>> block = RowBlock([pa.array([10, None], pa.int32())], [AtomicType("INT")])
     >>> block.matrix()[0].tobytes().hex()
     '00000000000000000a00000000000000'

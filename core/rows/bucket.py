@@ -33,15 +33,12 @@ _LONG_ROW_BYTES = 1024
 
 
 class BucketFunction(Enum):
-    """Option `bucket-function.type`."""
-
     DEFAULT = "default"
     MOD = "mod"
     HIVE = "hive"
 
     @classmethod
     def parse(cls, text: str) -> BucketFunction:
-        """Raises `InvalidArgument`."""
         try:
             return cls(text.strip().lower())
         except ValueError as error:
@@ -126,9 +123,7 @@ def buckets(
     """The bucket of every row, NumPy int32 from 0 to total - 1.
 
     Args:
-        table: `pa.Table` or `pa.RecordBatch` with the key columns.
         key_fields: in the order of option `bucket-key`.
-        function: option `bucket-function.type`.
 
     Raises:
         InvalidArgument: The function does not support the type of a key column.

@@ -35,7 +35,6 @@ class FarDate:
         self.days = days
 
     def toordinal(self) -> int:
-        """Day 1 is the first one of the year 1, as for `datetime.date`."""
         return self.days + _EPOCH_ORDINAL
 
     @property
@@ -46,7 +45,6 @@ class FarDate:
 
     @property
     def year(self) -> int:
-        """The year before 1 is 0."""
         return self._parts[0]
 
     @property
@@ -110,8 +108,7 @@ def whole_date(days: int) -> AnyDate:
 
 
 def parsed_date(text: str) -> AnyDate | None:
-    """The date of a text `YYYY-MM-DD`, with more digits and a sign for far years; None if it has another form. Raises
-    ValueError where there is no such day, or its number has more than 32 bits.
+    """The date of a text `YYYY-MM-DD`, with more digits and a sign for far years; None for another form. May raise ValueError.
 
     >>> parsed_date("2024-02-29"), parsed_date("0000-12-30"), parsed_date("2024")
     (datetime.date(2024, 2, 29), FarDate(-719164), None)

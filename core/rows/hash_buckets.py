@@ -50,7 +50,6 @@ class HashSet:
             self._runs.append((both[order], np.concatenate([left[1], right[1]])[order]))
 
     def where(self, number: int) -> Array:
-        """Ascending."""
         return np.sort(np.concatenate([np.empty(0, np.int32), *(h[n == number] for h, n in self._runs)]))
 
 
@@ -97,9 +96,7 @@ class HashBuckets:
             self._counts[bucket] = len(distinct)
 
     def assign(self, hashes: Array) -> Array:
-        """The bucket of each row's int32 hash. New hashes are remembered. Raises InvalidArgument where there are more
-        buckets than the format can number.
-        """
+        """The bucket of each row's int32 hash. New hashes are remembered. Raises InvalidArgument for too many buckets."""
         distinct, firsts, codes = np.unique(hashes, return_index=True, return_inverse=True)
         found = self._used.find(distinct)
         unused = np.flatnonzero(found < 0)
@@ -120,11 +117,9 @@ class HashBuckets:
         return self._used.where(bucket)
 
     def new_in(self, bucket: int) -> Array:
-        """Those of them that were in no bucket before, ascending."""
         return self._new.where(bucket)
 
     def _buckets_for(self, hashes: Array, assigner: int) -> Array:
-        """For one assigner: buckets with room first, then new ones, then any."""
         limit = MOST_BUCKETS if self._most == _UNLIMITED else self._most
         placed = with_room(self._counts, len(hashes), self._target, range(assigner, limit, self._assigners))
         if len(placed) == len(hashes):
@@ -151,12 +146,8 @@ class HashBuckets:
 
 
 def with_room(counts: dict[int, int], wanted: int, target: int, allowed: range) -> Array:
-    """The bucket (int32) of each new key, as long as there is room: first those that exist, by number, then new ones.
-
-    Args:
-        counts: how many keys each bucket has; those that are placed here are added.
-        target: a bucket with this many keys takes no new ones.
-        allowed: the numbers of buckets that may be used.
+    """The bucket (int32) of each new key, as long as there is room: first those that exist, by number, then new ones of
+    `allowed`. `counts` (keys by bucket) grows; a bucket with `target` keys takes no new ones.
 
     >>> with_room({0: 2, 2: 9}, 5, 3, range(4)).tolist()
     [0, 1, 1, 1, 3]
@@ -183,7 +174,7 @@ def with_room(counts: dict[int, int], wanted: int, target: int, allowed: range) 
 
 
 def assigner_of(partition_hash: int, hashes: Array, assigners: int) -> Any:
-    """As Apache Paimon computes it for as many channels as assigners.
+    """The assigner as Apache Paimon computes it for as many channels as assigners.
 
     >>> assigner_of(7, np.array([-3, 4], np.int32), 4).tolist()
     [2, 3]

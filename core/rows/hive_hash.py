@@ -24,9 +24,7 @@ _SMALL = ("TINYINT", "SMALLINT", "INT")
 
 
 def hive_hashes(columns: Sequence[Any], types: Sequence[DataType]) -> Any:
-    """The hash of every row, NumPy int32: 31 · hash + the hash of the next field, field by field. Raises
-    InvalidArgument for a type that the function does not support, such as TIMESTAMP.
-    """
+    """The hash of every row, NumPy int32: 31 · hash + the hash of the next field. Raises InvalidArgument, as for TIMESTAMP."""
     rows = len(columns[0])
     total = np.zeros(rows, np.uint32)
     for column, data_type in zip(columns, types, strict=True):
@@ -39,7 +37,7 @@ def hive_hashes(columns: Sequence[Any], types: Sequence[DataType]) -> Any:
 
 
 def value_hash(value: Any, data_type: DataType) -> int:
-    """Null is 0.
+    """The hash of one value; null is 0.
 
     >>> from .types import AtomicType
     >>> value_hash(-1, AtomicType("BIGINT")), value_hash("ab", AtomicType("VARCHAR"))

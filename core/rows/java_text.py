@@ -57,7 +57,6 @@ def _same(text_value: float, value: float, single: bool) -> bool:
 
 
 def split_nanos(nanos: int) -> tuple[AnyDate, int, int]:
-    """The date, second of the day and nanosecond of a timestamp."""
     seconds, nano = divmod(nanos, NANOS_PER_SECOND)
     days, second = divmod(seconds, SECONDS_PER_DAY)
     return days_to_date(days), second, nano
@@ -120,7 +119,6 @@ def _year_digits(year: int) -> str:
 
 
 def _digits(number: int, highest: int) -> str:
-    """As many characters as `highest` has; of numbers below 0 they are those before "0"."""
     text = ""
     while highest:
         text += chr(ord("0") + _divided(_quotient(number, highest), 10)[1])

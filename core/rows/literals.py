@@ -113,7 +113,6 @@ def coerce_literal(value: Any, data_type: DataType, where: str, zone: dt.tzinfo 
 
 
 def plain_scalar(value: Any) -> Any:
-    """The plain object of a NumPy, pandas or Arrow scalar; None for NaT, NA and null."""
     kind = type(value)
     if kind.__name__ in ("NAType", "NaTType"):
         return None
@@ -241,7 +240,6 @@ def _time(value: Any, _: AtomicType) -> dt.time:
 
 
 def _timestamp(value: Any, data_type: AtomicType, zone: dt.tzinfo | None = None) -> Nanos:
-    """An `Instant` for TIMESTAMP_LTZ."""
     nanos, has_zone, may_be_local = _time_given(value)
     if data_type.root == "TIMESTAMP":
         if has_zone:
@@ -255,7 +253,6 @@ def _timestamp(value: Any, data_type: AtomicType, zone: dt.tzinfo | None = None)
 
 
 def _time_given(value: Any) -> tuple[int, bool, bool]:
-    """Nanoseconds since 1970, whether they count from an instant, and else whether a zone may be assumed."""
     if isinstance(value, Nanos):
         return int(value), isinstance(value, Instant), False
     if isinstance(value, str) and (found := _TIMESTAMP.fullmatch(value.strip())):

@@ -62,7 +62,6 @@ def unescape_path_name(text: str) -> str:
 
 
 def is_blank(text: str) -> bool:
-    """Only what Java considers white space?"""
     return all(
         c in _JAVA_CONTROL_BLANKS or (c not in _NOT_BREAKING and unicodedata.category(c) in ("Zs", "Zl", "Zp"))
         for c in text
@@ -96,19 +95,15 @@ class PartitionCodec:
         return {f.name: f for f in self.fields}
 
     def encode(self, values: Sequence[Any]) -> bytes:
-        """`_PARTITION`: the values as a stored BinaryRow. Raises InvalidArgument where they do not fit."""
         self._check_count(values)
         return encode_row(values, self.types)
 
     def decode(self, partition: bytes, where: str = "_PARTITION") -> tuple[Any, ...]:
-        """The values of `_PARTITION`. Raises TableCorrupt."""
         return decode_row(partition, self.types, where)
 
     def path(self, partition: bytes | Sequence[Any]) -> str:
-        """The directory below the table, `k=v/k2=v2`, of `_PARTITION` or its values; "" without partition columns.
-
-        Raises:
-            Unsupported: A partition column is binary and names are legacy; Java would use a memory address as the name.
+        """The directory below the table, `k=v/k2=v2`, of `_PARTITION` or its values. Raises Unsupported for a binary
+        column with legacy names, for which Java would use a memory address.
         """
         values = self.decode(partition) if isinstance(partition, bytes) else partition
         self._check_count(values)
@@ -158,10 +153,6 @@ class PartitionCodec:
             spec: ``{"month": 1}``, or text in the form of a path, ``"month=1/day=2"``, with `%2F` for a slash in a
                 value. Text for a DATE, TIME or TIMESTAMP is in ISO format or the number in the legacy directory name.
             zone: of text and dates without one, for columns that count points in time (see `coerce_literal`).
-
-        Raises:
-            InvalidArgument: A column is not a partition column (the message lists similar ones) or is named twice, or a
-                value does not fit.
         """
         values = _split_spec(spec) if isinstance(spec, str) else arguments.mapping(spec, "partition")
         for name in values:
@@ -204,7 +195,6 @@ def closest(name: str, names: Sequence[str]) -> str:
 
 
 def plain_text(value: Any, field: Field) -> str:
-    """As a cast to STRING prints it."""
     data_type = field.type
     root = root_of(data_type)
     precision = data_type.precision if isinstance(data_type, AtomicType) else 0

@@ -63,10 +63,6 @@ class PartitionTimes:
         pattern: the text of a partition, in which `$name` stands for a column's value; None: the first column's value.
         formatter: a date pattern of Java for that text; None: `yyyy-MM-dd`, also with ` HH:mm:ss` and a fraction.
 
-    Raises:
-        InvalidArgument: the pattern names no partition column.
-        Unsupported: the formatter has a letter that is not understood.
-
     >>> from .types import string
     >>> times = PartitionTimes((Field(0, "dt", string()), Field(1, "hour", string())), "$dt $hour:00:00")
     >>> times.of(["1970-01-02", "3"]) == 27 * 3_600_000, times.of(["soon", "3"]), times.of([None, "3"])
@@ -126,7 +122,6 @@ def value_text(value: Any, field: Field) -> str:
 
 
 def _compiled(formatter: str) -> re.Pattern[str]:
-    """A date pattern of Java as a regular expression with named groups."""
     out, place, variable, opened = "", 0, "", 0
     names: set[str] = set()
     while place < len(formatter):
@@ -161,7 +156,6 @@ def _compiled(formatter: str) -> re.Pattern[str]:
 
 
 def _width(letters: str) -> tuple[bool, str]:
-    """Whether the digits of a field are fixed in number, and the expression for them."""
     count = len(letters)
     if letters[0] in "yu":
         return count in (2, 4), {1: r"\d{1,9}", 2: r"\d{2}", 3: r"\d{3,9}", 4: r"\d{4}"}[count]
@@ -200,7 +194,6 @@ def _resolved(found: Mapping[str, str], *, lenient: bool) -> int | None:
 
 
 def _day(year: int, number: Mapping[str, int], lenient: bool) -> int | None:
-    """In days since 1970."""
     if "day_of_year" in number:
         day = _first_of_month(year, 1) + number["day_of_year"] - 1
         return day if day < _first_of_month(year + 1, 1) else None
@@ -214,7 +207,7 @@ def _day(year: int, number: Mapping[str, int], lenient: bool) -> int | None:
 
 
 def _first_of_month(year: int, month: int) -> int:
-    """In days since 1970; months beyond 12 or below 1 are in other years."""
+    """The day since 1970; months beyond 12 or below 1 are in other years."""
     years, month = divmod(month - 1, 12)
     year += years
     cycles, inside = divmod(year - 1, 400)

@@ -22,7 +22,7 @@ _kinds = pa.types
 
 
 def row_bytes(array: Any) -> Any:
-    """Of each value, about, as a NumPy array.
+    """About how many bytes each value takes, as a NumPy array.
 
     >>> row_bytes(pa.array(["abc", None], pa.string())).tolist(), row_bytes(pa.array([[1, 2], []])).tolist()
     ([7, 4], [20, 4])
@@ -54,7 +54,6 @@ def row_bytes(array: Any) -> Any:
 
 @lru_cache(maxsize=1024)
 def _fixed_bytes(t: Any) -> int | None:
-    """None if the values of a type differ."""
     if t == pa.null() or t.num_fields or _is_text(t) or _is_encoded(t) or isinstance(t, pa.BaseExtensionType):
         return None
     try:
@@ -64,7 +63,6 @@ def _fixed_bytes(t: Any) -> int | None:
 
 
 def run_numbers(array: Any) -> Any:
-    """For each value of a run-end encoded array, which of its values it is."""
     rows = np.arange(array.offset, array.offset + len(array))
     return np.searchsorted(np.asarray(array.run_ends), rows, side="right")
 
@@ -123,7 +121,7 @@ def pieces(batch: pa.RecordBatch, most_bytes: int | None = None) -> Iterator[pa.
 
 
 def _most_bytes(array: Any) -> Any:
-    """When it is decoded; infinite if that would have to be computed."""
+    """The bytes of each decoded value; infinite if they would have to be computed."""
     t = array.type
     if _kinds.is_dictionary(t):
         return len(array) * (int(row_bytes(array.dictionary).max(initial=0)) + 4)

@@ -33,12 +33,10 @@ _PADDING = bytes(2 * SLOT_BYTES)
 _HEADER_BITS = 8
 _MILLIS_PER_DAY = 86_400_000
 _FIRST_SECOND, _END_SECOND = -62_135_596_800, 253_402_300_800
-"""The years 1 to 9999."""
 
 
 class StoredRows:
-    """Stored rows with `arity` fields each, none of them null, with the field count in front, as manifests hold them.
-    Raises TableCorrupt where a row has another number of fields.
+    """Stored rows with `arity` fields each, with the field count in front, as manifests hold them. Raises TableCorrupt.
 
     >>> from .binary_row import encode_row
     >>> kinds = [AtomicType("INT"), AtomicType("VARCHAR")]
@@ -62,7 +60,6 @@ class StoredRows:
             raise TableCorrupt(f"{where}: a row does not have {arity} fields")
 
     def column(self, index: int, data_type: DataType) -> pa.Array:
-        """One field of all rows. Raises TableCorrupt where a value is not valid."""
         root, kind = root_of(data_type), data_type
         if root in _BITS or root in ("BOOLEAN", "FLOAT", "DOUBLE"):
             return self._numbers(index, root).cast(to_arrow(kind))
@@ -108,7 +105,6 @@ class StoredRows:
         return pa.Array.from_buffers(to_arrow(kind), len(low), [bits, pa.py_buffer(pairs.tobytes())])
 
     def _texts(self, index: int, kind: DataType) -> pa.Array:
-        """Short texts are in their slot, longer ones where the slot points to."""
         at, null = self._begins + self._fields + SLOT_BYTES * index, self._is_null(index)
         slots = self._slots(index)
         inline = slots >> np.uint64(63) == 1
@@ -132,8 +128,7 @@ class StoredRows:
 
 
 def object_texts(array: Any, data_type: DataType) -> pa.Array:
-    """Values as Java prints the objects that hold them: a DATE as the number of its day. Bytes are hexadecimal digits:
-    Java prints their address, which tells nothing.
+    """Values as Java prints the objects that hold them, such as a DATE as the number of its day. Bytes are hexadecimal digits.
 
     >>> object_texts(pa.array([18262], pa.date32()), AtomicType("DATE")).to_pylist()
     ['18262']
@@ -167,7 +162,7 @@ def _floats(array: Any, single: bool) -> pa.Array:
 
 
 def _times(array: Any) -> pa.Array:
-    """As `timestamp_iso` prints them. Years of four digits are printed by Arrow, and then lose what Java leaves out."""
+    """Times as `timestamp_iso` prints them. Arrow prints years of four digits, and then they lose what Java leaves out."""
     counts, per_second = array.cast(pa.int64()), NANOS_PER_SECOND // NANOS_PER_UNIT[array.type.unit]
     bounds = pc.min_max(counts)
     if bounds["min"].is_valid and not (
@@ -188,7 +183,6 @@ def _times(array: Any) -> pa.Array:
 
 
 def _each(array: Any, text: Any) -> pa.Array:
-    """Each distinct value is printed once."""
     if pa.types.is_nested(array.type):
         return pa.array([None if v is None else text(v) for v in array.to_pylist()], pa.string())
     found = pc.dictionary_encode(array)

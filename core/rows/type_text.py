@@ -38,9 +38,8 @@ _NEXT = "use a SQL type: BIGINT, STRING NOT NULL, DECIMAL(10, 2), ARRAY<INT>, MA
 
 
 def parse_sql_type(text: str, where: str = "type") -> DataType:
-    """A type from SQL text; case and white space are ignored outside of names. Raises InvalidArgument.
-
-    The fields of its ROWs are numbered from 0, so they need the ids of their schema.
+    """A type from SQL text; case and white space are ignored outside of names. The fields of ROWs are numbered from 0,
+    so they need the ids of their schema. Raises InvalidArgument.
 
     >>> from .types import sql
     >>> sql(parse_sql_type("map<string not null, struct<`a`: int, b array<decimal(5,1)>>> not null"))
@@ -97,7 +96,6 @@ class _Parser:
         return Field(next(self._ids), name, kind, comment)
 
     def _parts(self, inside: str) -> list[str]:
-        """Divided at its own commas."""
         parts, brackets = [""], ""
         for piece in _PART.findall(inside):
             if piece in "<(":

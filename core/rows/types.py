@@ -25,7 +25,6 @@ _MOST_DEEP = 100
 UNRELEASED_ROOTS = ("GEOMETRY", "GEOGRAPHY")
 """Apache Paimon's releases, up to 2.0, cannot parse them: they are read, and no table gets them here."""
 VECTOR_ROOTS = ("BOOLEAN", "TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE")
-"""The element types that a VECTOR can have."""
 INTEGER_ROOTS = ("TINYINT", "SMALLINT", "INT", "BIGINT")
 STRING_ROOTS = ("CHAR", "VARCHAR")
 BINARY_ROOTS = ("BINARY", "VARBINARY")
@@ -168,7 +167,6 @@ def _atomic_sql(t: AtomicType) -> str:
 
 
 def type_json(data_type: DataType) -> Any:
-    """As the schema file has it: text for an atomic type, and an object for the others."""
     suffix = "" if data_type.nullable else " NOT NULL"
     match data_type:
         case AtomicType():
@@ -188,7 +186,6 @@ def type_json(data_type: DataType) -> Any:
 
 
 def field_json(field: Field) -> dict[str, Any]:
-    """As the schema file has it, with keys in the format's order and without nulls."""
     out: dict[str, Any] = {"id": field.id, "name": field.name, "type": type_json(field.type)}
     if field.description is not None:
         out["description"] = field.description
@@ -205,8 +202,7 @@ _MAX_PRECISION = {"TIME": 9, "TIMESTAMP": 9, "TIMESTAMP_LTZ": 9, "DECIMAL": 38}
 
 
 def parse_type(value: Any, where: str = "type", depth: int = 0) -> DataType:
-    """From its JSON form: text, or an object with `type` and its parts. Raises TableCorrupt where it is unknown, or has
-    too many types inside each other.
+    """The type of the JSON form. Raises TableCorrupt where it is unknown, or has too many types inside each other.
 
     >>> sql(parse_type({"type": "ARRAY NOT NULL", "element": "decimal(5,1)"}))
     'ARRAY<DECIMAL(5, 1)> NOT NULL'
@@ -257,7 +253,7 @@ def parse_field(value: Any, where: str = "field", depth: int = 0) -> Field:
 
 
 def parse_atomic(text: str, where: str = "type") -> AtomicType:
-    """From its SQL text; case and white space are ignored.
+    """The type of SQL text; case and white space are ignored.
 
     >>> parse_atomic("timestamp(3) with local time zone not null").root
     'TIMESTAMP_LTZ'

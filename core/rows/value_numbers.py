@@ -20,7 +20,6 @@ _NULL = -1
 
 
 def value_numbers(array: Any) -> Array:
-    """The same number for equal values; -1 for null."""
     kind = array.type
     if isinstance(array, pa.ExtensionArray):
         return value_numbers(array.storage)
@@ -58,7 +57,6 @@ def _valid(array: Any) -> Any:
 
 
 def _bits(array: pa.Array) -> pa.Array:
-    """As whole numbers, by which -0.0 differs from 0.0 and every NaN is the same."""
     values = array.fill_null(0).to_numpy(zero_copy_only=False).copy()
     values[np.isnan(values)] = np.nan
     bits = values.view({2: np.int16, 4: np.int32, 8: np.int64}[values.dtype.itemsize])
@@ -74,7 +72,6 @@ def row_numbers(columns: Sequence[Array]) -> Array:
 
 
 def _numbers_of_lists(array: Any, values: Array, offsets: Array, is_sorted: bool) -> Array:
-    """The order of a map's entries means nothing."""
     valid = _valid(array)
     lengths = np.where(valid, np.diff(offsets), 0)
     positions = np.repeat(offsets[:-1] - (np.cumsum(lengths) - lengths), lengths) + np.arange(lengths.sum())

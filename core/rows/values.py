@@ -35,7 +35,6 @@ EXACT = Context(prec=120)
 
 
 def root_of(data_type: DataType) -> str:
-    """ "" for a type with parts."""
     return data_type.root if isinstance(data_type, AtomicType) else ""
 
 
@@ -48,7 +47,6 @@ def time_to_millis(value: dt.time) -> int:
 
 
 def millis_to_time(millis: int) -> dt.time:
-    """Raises ValueError for a number that is negative, or a day or more."""
     if not 0 <= millis < MILLIS_PER_DAY:
         raise ValueError(f"millisecond {millis} is not a time of day")
     seconds, milli = divmod(millis, 1000)
@@ -112,8 +110,8 @@ def plain_array(array: Any) -> Any:
 
 
 def column_values(array: Any, data_type: DataType) -> list[Any]:
-    """The values of an array in their Python form; of types with parts, Arrow's own objects. Raises InvalidArgument
-    where a TIME has fractions of a millisecond, or is not a time of day.
+    """The values of an array in their Python form; of types with parts, Arrow's own objects. Raises InvalidArgument for
+    a TIME that is not of whole milliseconds.
 
     >>> import pyarrow as pa
     >>> from .types import timestamp
@@ -145,7 +143,6 @@ def _mapped(array: Any, convert: Any) -> list[Any]:
 
 
 def arrow_scalar_value(scalar: Any, data_type: DataType) -> Any:
-    """See `column_values`."""
     import pyarrow as pa
 
     if not scalar.is_valid:
@@ -160,11 +157,8 @@ def arrow_scalar_value(scalar: Any, data_type: DataType) -> Any:
 
 
 def to_arrow_array(values: Sequence[Any], data_type: DataType, arrow_type: Any) -> Any:
-    """An Arrow array of values in the form of this module.
-
-    Raises:
-        Unsupported: Arrow cannot hold a TIMESTAMP in the unit of `arrow_type`.
-        InvalidArgument: A value does not fit the type.
+    """An Arrow array of values in the form of this module. Raises Unsupported for a TIMESTAMP that the unit cannot
+    hold, InvalidArgument for a value that does not fit the type.
     """
     import pyarrow as pa
 
@@ -191,7 +185,6 @@ def to_arrow_array(values: Sequence[Any], data_type: DataType, arrow_type: Any) 
 
 
 def to_arrow_scalar(value: Any, data_type: DataType, arrow_type: Any) -> Any:
-    """To fill a partition column with it (see `to_arrow_array`)."""
     return to_arrow_array([value], data_type, arrow_type)[0]
 
 
@@ -211,7 +204,7 @@ def decimal_unscaled(value: Decimal, scale: int) -> int:
 
 
 def decimal_of(unscaled: int, scale: int) -> Decimal:
-    """With exactly this scale.
+    """A DECIMAL with exactly this scale.
 
     >>> decimal_of(150, 2)
     Decimal('1.50')

@@ -16,13 +16,12 @@ import pyarrow as pa
 from . import sizes
 
 WIDE_ABOVE = 1 << 30
-"""The bytes of a column above which its offsets get 64 bits."""
 _kinds = pa.types
 
 
 @lru_cache(maxsize=1024)
 def wide_type(t: Any) -> Any:
-    """For more than 2 GiB of texts, bytes or lists.
+    """The type for more than 2 GiB of texts, bytes or lists.
 
     >>> wide_type(pa.struct([pa.field("a", pa.string(), nullable=False)]))
     StructType(struct<a: large_string not null>)
@@ -44,7 +43,6 @@ def wide_type(t: Any) -> Any:
 
 
 def whole(chunks: Sequence[Any], data_type: Any) -> Any:
-    """As one array, which has a wide type if they are large."""
     if sum(chunk.nbytes for chunk in chunks) > WIDE_ABOVE:
         data_type = wide_type(data_type)
         chunks = [chunk.cast(data_type) for chunk in chunks]

@@ -34,8 +34,6 @@ _WITH_BOUNDS = frozenset(
 
 
 class Bounds(NamedTuple):
-    """In the form of `values`; None if unknown."""
-
     min: Any
     max: Any
 
@@ -49,7 +47,6 @@ def has_bounds(data_type: DataType) -> bool:
 
 
 def array_bounds(array: Any, data_type: DataType) -> Bounds | None:
-    """None if the array, of a type with bounds, has only nulls."""
     array = plain_array(array)
     if pa.types.is_floating(array.type):
         chunks = array.chunks if isinstance(array, pa.ChunkedArray) else [array]
@@ -107,9 +104,7 @@ def _min_max_with_nan(array: Any) -> tuple[float, float]:
 
 
 def footer_bounds(footer: Any, field: Field) -> Bounds | None:
-    """The bounds of a top-level text column in the footer of a file by pyarrow, which stores them untruncated or not at
-    all: unknown if a row group lacks them, None if the column has no value.
-    """
+    """The untruncated bounds of a text column in a Parquet footer: unknown if a row group lacks them, None without values."""
     columns = [footer.schema.column(i) for i in range(footer.num_columns)]
     # The path "a.b" can be field b of a ROW a, or a column of that name.
     index = next((i for i, c in enumerate(columns) if c.path == c.name == field.name), None)
@@ -139,8 +134,7 @@ def _raw_bytes(value: Any) -> bytes:
 
 
 def truncated(bounds: Bounds, length: int) -> Bounds:
-    """Text cut to this many code points (format/statistics §2). The maximum is raised above the text that was cut. If
-    that is not possible, both bounds are unknown.
+    """Text cut to this many code points (format/statistics §2). Both bounds are unknown if the maximum cannot be raised.
 
     >>> truncated(Bounds("Two roads diverged", "Whether I shall turn"), 16)
     Bounds(min='Two roads diverg', max='Whether I shall!')

@@ -40,7 +40,6 @@ class StatsMode:
 
     @classmethod
     def parse(cls, text: str, where: str = "metadata.stats-mode") -> StatsMode:
-        """Raises InvalidArgument where the text of the option is not `none`, `counts`, `full` or `truncate(n)`."""
         folded = text.strip().lower()
         if folded in ("none", "counts", "full"):
             return cls(folded)
@@ -59,14 +58,11 @@ COUNTS = StatsMode("counts")
 FULL = StatsMode("full")
 DEFAULT = StatsMode("truncate", 16)
 KEY_MODE = StatsMode("truncate", 128)
-"""For key columns, whatever the table's options are."""
 
 
 @dataclass(frozen=True, slots=True)
 class ColumnStats:
-    """The statistics of a file's column. None means unknown or, for a bound, that there is no value. `min` is not
-    above, and `max` not below, any value.
-    """
+    """The statistics of a file's column. None means unknown or that there is no value. All values are from `min` to `max`."""
 
     min: Any = None
     max: Any = None
@@ -112,16 +108,13 @@ class StatsCollector:
         self.row_count = 0
 
     def update(self, batch: Any) -> None:
-        """The batch has every column of the collector."""
         self.row_count += batch.num_rows
         for column in self._columns:
             if column.mode.kind != "none":
                 column.update(batch.column(column.field.name))
 
     def finish(self, footer: Any = None) -> tuple[SimpleStats, tuple[str, ...] | None]:
-        """The statistics, and `_VALUE_STATS_COLS`: None if they are all columns of the file. `footer` is needed if
-        `parquet_footer` was set.
-        """
+        """The statistics, and `_VALUE_STATS_COLS`: None if they are all columns of the file."""
         if self._parquet_footer and footer is not None:
             for column in self._columns:
                 if column.from_footer:
@@ -192,9 +185,7 @@ def _fits(bound: Any, kind: DataType) -> bool:
 
 
 def decode_stats(stats: SimpleStats, fields: Sequence[Field], where: str = "statistics") -> list[ColumnStats]:
-    """The statistics of `fields`: those of `_VALUE_STATS_COLS`, else of `_WRITE_COLS`, else of the file's schema. All
-    are `UNKNOWN` if the writer stored none. Raises TableCorrupt.
-    """
+    """The statistics of `fields` (see `file_stats_fields`), or `UNKNOWN` if there are none. Raises TableCorrupt."""
     if row_arity(stats.min_values, where) == 0:
         return [UNKNOWN] * len(fields)
     return [decode_column_stats(stats, i, fields, where) for i in range(len(fields))]
@@ -203,7 +194,6 @@ def decode_stats(stats: SimpleStats, fields: Sequence[Field], where: str = "stat
 def decode_column_stats(
     stats: SimpleStats, index: int, fields: Sequence[Field], where: str = "statistics"
 ) -> ColumnStats:
-    """One column of `decode_stats`, without decoding the others."""
     if row_arity(stats.min_values, where) == 0:
         return UNKNOWN
     counts = stats.null_counts
@@ -234,8 +224,8 @@ SYSTEM_FIELDS = {
 def file_stats_fields(
     fields: Sequence[Field], write_cols: Sequence[str] | None, stats_cols: Sequence[str] | None
 ) -> list[Field] | None:
-    """The columns of a file's value statistics in order (format/statistics §1), from those of its schema, `_WRITE_COLS`
-    and `_VALUE_STATS_COLS`; None if one is unknown, so that the statistics cannot be used.
+    """The columns of a file's value statistics in order (format/statistics §1): those of `_VALUE_STATS_COLS`, else of
+    `_WRITE_COLS`, else of its schema; None if one is unknown, so that the statistics cannot be used.
     """
     by_name = {f.name: f for f in fields}
     names = stats_cols if stats_cols is not None else write_cols if write_cols is not None else tuple(by_name)

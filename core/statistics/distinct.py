@@ -15,12 +15,11 @@ import pyarrow.compute as pc
 from ..typed import Array
 
 SMALLEST = 1 << 16
-"""The hashes that are kept."""
 _ALL = float(1 << 64)
 
 
 class DistinctCounter:
-    """Without nulls. NaN is one value, and so are both zeros.
+    """Counts different values without null. NaN is one value, and so are both zeros.
 
     >>> counter = DistinctCounter()
     >>> counter.update(pa.array(["a", None, "b"]))
@@ -34,7 +33,6 @@ class DistinctCounter:
         self._is_full = False
 
     def update(self, array: Any) -> None:
-        """The array holds atomic values."""
         found = np.unique(_hashes(array))
         if self._is_full:
             found = found[found <= self._hashes[-1]]

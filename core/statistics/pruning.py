@@ -27,7 +27,7 @@ from .collect import ColumnStats, decode_stats
 def split_predicate(
     predicate: Predicate, partition_columns: Sequence[str]
 ) -> tuple[Predicate | None, Predicate | None]:
-    """The part on partition columns and the rest, which together equal a predicate. None is an empty part.
+    """The part on partition columns and the rest, which together equal a predicate; None for an empty part.
 
     >>> from ..expressions.columns import col
     >>> part, rest = split_predicate((col("month") == 1) & (col("x") > 2), ["month"])
@@ -48,16 +48,13 @@ def _all(parts: tuple[Predicate, ...]) -> Predicate | None:
 
 
 class PartitionTest:
-    """Tells exactly of which partitions a bound predicate on partition columns keeps the rows. Each is tested once,
-    many at a time.
-    """
+    """Tells of which partitions a bound predicate on partition columns keeps the rows. Each is tested once, many at a time."""
 
     def __init__(self, predicate: Predicate | None, codec: PartitionCodec) -> None:
         self._predicate, self._codec = predicate, codec
         self._known: dict[bytes, bool] = {}
 
     def kept(self, partitions: Sequence[bytes]) -> list[bool]:
-        """For each partition, as manifests have them, whether its rows are kept."""
         if self._predicate is None:
             return [True] * len(partitions)
         new = list({p for p in partitions if p not in self._known})
@@ -101,9 +98,7 @@ def may_match_range(
     entry_count: int | None,
     where: str = "_PARTITION_STATS",
 ) -> bool:
-    """Can a manifest with these `_PARTITION_STATS` hold an entry of a partition that a bound predicate keeps? Raises
-    TableCorrupt.
-    """
+    """Can a manifest with these `_PARTITION_STATS` hold a partition that a predicate keeps? Raises TableCorrupt."""
     columns = decode_stats(stats, fields, where)
     return may_match(predicate, {f.name: c for f, c in zip(fields, columns, strict=True)}, entry_count)
 
@@ -121,8 +116,7 @@ class _File:
 
 
 def _may(predicate: Predicate, file: _File, negated: bool) -> bool:
-    """A negation is pushed down to the comparisons, because from "a part may be false" nothing follows for the negation
-    of the whole."""
+    """A negation is pushed to the comparisons: that a part may be false says nothing about the negation of the whole."""
     match predicate:
         case Comparison():
             return _leaf_may(predicate, file, negated)
@@ -162,7 +156,6 @@ def _leaf_may(leaf: Comparison, file: _File, negated: bool) -> bool:
 
 
 def _usable_bounds(column: ColumnStats, trusts_floats: bool) -> tuple[Any, Any]:
-    """As order keys; None for a bound that cannot be used."""
     low, high = column.min, column.max
     if isinstance(low, float) or isinstance(high, float):
         low, high = _float_bounds(low, high, trusts_floats)
@@ -170,8 +163,7 @@ def _usable_bounds(column: ColumnStats, trusts_floats: bool) -> tuple[Any, Any]:
 
 
 def _float_bounds(low: Any, high: Any, trusts_floats: bool) -> tuple[Any, Any]:
-    """Writers differ on NaN: ORC's bounds leave it out, or both are NaN if it came first. That they differ on the sign
-    of a zero, too, does not matter (see `sql_key`)."""
+    """Writers differ on NaN: ORC's bounds leave it out, or both are NaN if it came first."""
     if not trusts_floats:
         low, high = None if low is not None and math.isnan(low) else low, None
     return low, high
@@ -224,7 +216,7 @@ def _text_may(op: str, literal: Any, column: ColumnStats, negated: bool) -> bool
 
 
 def like_prefix(pattern: str) -> str:
-    r"""What all texts begin with that a LIKE pattern matches.
+    r"""The text with which every text begins that a LIKE pattern matches.
 
     >>> like_prefix("ab\\%c%d")
     'ab%c'

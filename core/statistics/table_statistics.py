@@ -82,7 +82,6 @@ class TableStatistics(ShownAsText):
         }
 
     def to_json(self) -> bytes:
-        """In the form that Apache Paimon gives the file."""
         out: dict[str, Any] = {"snapshotId": self.snapshot_id, "schemaId": self.schema_id}
         if self.row_count is not None:
             out["mergedRecordCount"] = self.row_count
