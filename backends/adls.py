@@ -1,6 +1,4 @@
-"""Azure Data Lake Storage and Azure Blob Storage over adlfs: `abfs:
-
-`, `abfss: ` and `az: ` URLs.
+"""Azure Data Lake Storage and Azure Blob Storage over adlfs: `abfs://`, `abfss://` and `az://` URLs.
 
 Owns: URL forms, the requests of Azure's own client, the table of its answers. Must not know: tables. Source:
 format/stores §1, §4, §5. Invariants: one operation is one request to the Blob endpoint (adlfs sometimes lists first, or
@@ -254,7 +252,7 @@ class AdlsStore(FsspecStore):
 
     @property
     def _once(self) -> dict[str, Any]:
-        """No retries, and no timeout before the deadline from outside."""
+        """The client's settings: no retries, and no timeout before the deadline from outside."""
         return {
             "retry_total": 0,
             "connection_timeout": _CONNECT_SECONDS,
@@ -309,7 +307,6 @@ async def _first(pages: AsyncIterator[Any]) -> AsyncIterator[Any]:
 
 
 def _is_folder(metadata: Mapping[str, str] | None) -> bool:
-    """With a hierarchical namespace, folders are empty blobs with a mark."""
     return bool(metadata) and str((metadata or {}).get("hdi_isfolder", "")).lower() == "true"
 
 

@@ -43,9 +43,7 @@ def are_common(names: Iterable[str]) -> bool:
 
 
 def azure_requests(given: Mapping[str, Any], host: str, deadline_seconds: float) -> Callable[[], ObstoreRequests]:
-    """How obstore does the requests of a container with these options of adlfs. `host` is that of the account in the
-    URL. Raises NotExpressed, which names the option or variable that obstore does not have.
-    """
+    """How obstore does the requests of a container. Raises NotExpressed, which names what obstore does not have."""
     from fsspec.config import conf
 
     config = azure_config({**conf.get("abfs", {}), **conf.get("az", {}), **given}, host)
@@ -60,7 +58,6 @@ def azure_requests(given: Mapping[str, Any], host: str, deadline_seconds: float)
 
 
 def azure_config(options: Mapping[str, Any], host: str) -> dict[str, Any]:
-    """Without the container."""
     for name, value in options.items():
         if (
             name not in _READ | _OF_FILES

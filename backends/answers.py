@@ -21,8 +21,6 @@ _LONGEST_CHAIN = 12
 
 
 class Answer(enum.Enum):
-    """The result of one request that did not succeed."""
-
     EXISTS = "the key exists"
     MISSING = "the key does not exist"
     NO_CONTAINER = "the bucket or container does not exist"
@@ -44,7 +42,6 @@ REPEATABLE_CREATE = frozenset({Answer.CONFLICT, Answer.BUSY, Answer.BROKEN_OFF})
 """A create is sent again with the same bytes after these answers (H4), but not after silence: then it is read back."""
 
 BUSY = frozenset({Answer.BUSY})
-"""The store asks for patience: it is asked again for minutes."""
 
 APPLIED_NOTHING = frozenset(
     {
@@ -65,7 +62,6 @@ class Facts:
     """What an error and its causes tell.
 
     Attributes:
-        status, code: of HTTP and of the store itself, if there was an answer.
         types: the class names of the error and of its causes, outermost first.
         retry_after_s: how long the store asks to wait before the request is sent again.
         said: what the store says for people, on one line.
@@ -124,7 +120,6 @@ COMMON_STATUSES: Mapping[int, Answer] = {
     429: Answer.BUSY,
     501: Answer.NO_CONDITION,
 }
-"""Unless a store defines its own."""
 
 COMMON_TYPES: Mapping[str, Answer] = {
     "FileExistsError": Answer.EXISTS,
@@ -141,9 +136,7 @@ COMMON_TYPES: Mapping[str, Answer] = {
 
 
 def facts_of(error: BaseException, carriers: Mapping[str, tuple[str, str]]) -> Facts:
-    """The innermost answer of the store in an error and its causes (for `carriers` see `AnswerTable`). botocore's
-    `response` is recognised without an entry.
-    """
+    """The innermost answer of the store in an error and its causes. botocore's `response` needs no entry in `carriers`."""
     status: int | None = None
     code: str | None = None
     types: list[str] = []
@@ -166,9 +159,7 @@ def facts_of(error: BaseException, carriers: Mapping[str, tuple[str, str]]) -> F
 
 
 def create_outcome(answer: Answer, reason: str, earlier_send: bool) -> AlreadyThere | Unknown | None:
-    """The outcome of a create by the answer to its last send; None if certainly nothing was applied: the caller then raises.
-
-    `earlier_send` says that an earlier send of the same bytes may have been applied.
+    """The outcome by the answer to the last send, or None if certainly nothing was applied: then the caller raises.
 
     >>> create_outcome(Answer.DENIED, "403", earlier_send=False) is None
     True
@@ -199,7 +190,7 @@ def told(error: BaseException, facts: Facts) -> str:
 
 
 def sentence(error: BaseException) -> str:
-    """On one line. Of a store's XML document only the code and the message are told."""
+    """The error on one line. Of a store's XML document only the code and the message are told."""
     text = " ".join(str(error).split()) or type(error).__name__
     if "<Error>" not in text:
         return text
@@ -208,7 +199,7 @@ def sentence(error: BaseException) -> str:
 
 
 def chain(error: BaseException) -> Iterator[BaseException]:
-    """Outermost first."""
+    """The error and its causes, outermost first."""
     link: BaseException | None = error
     for _ in range(_LONGEST_CHAIN):
         if link is None:
@@ -218,7 +209,6 @@ def chain(error: BaseException) -> Iterator[BaseException]:
 
 
 def _headers(error: BaseException) -> dict[str, str]:
-    """By their names in lower case, where the client shows them."""
     response = getattr(error, "response", None)
     if isinstance(response, Mapping):
         headers = response.get("ResponseMetadata", {}).get("HTTPHeaders")

@@ -28,19 +28,16 @@ class ChoosesTransport:
     _carrier: tuple[object, ObstoreRequests | None, Transport, Lease | None] | None
     _connection: tuple[object, Any, Lease] | None
     carriers: Mapping[str, tuple[str, str]] = {}
-    """See `AnswerTable`."""
 
     def _obstore(self) -> Callable[[], ObstoreRequests]:
-        """How obstore does the requests of this store. Raises NotExpressed where it cannot, with these options."""
         raise NotExpressed("lakelatch uses no other client for this kind of store")
 
     @property
     def transport(self) -> Transport:
-        """The client that carries the requests of this process, and why."""
         return self._carried()[1]
 
     def _carried(self) -> tuple[ObstoreRequests | None, Transport, Lease | None]:
-        """obstore's requests for this process, and what they were made with; None if fsspec carries them."""
+        """obstore's requests for this process and what they were made with, or None if fsspec carries them."""
         held, process = self._carrier, this_process()
         if held is None or held[0] != process:
             held = self._carrier = (process, *self._chosen())

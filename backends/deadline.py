@@ -41,9 +41,7 @@ def answered_within(seconds: float) -> Iterator[None]:
 
 @contextmanager
 def operation(store: object, what: str) -> Iterator[None]:
-    """Within this block, the requests of a store end in time together, if it has an `operation_timeout`. `what` is its
-    purpose, for errors.
-    """
+    """The requests of a store in this block end in time together, if it has an `operation_timeout`. `what` is for errors."""
     asked: Any = store
     while not hasattr(asked, "operation_seconds") and hasattr(asked, "inner"):
         asked = asked.inner
@@ -60,7 +58,7 @@ def operation(store: object, what: str) -> Iterator[None]:
 
 
 def timed(what: str, store_of: Callable[[Any], object] = lambda self: self.store) -> Callable[[F], F]:
-    """Decorates a method that is such a block."""
+    """Decorates a method whose body is such a block."""
 
     def decorated(method: F) -> F:
         @wraps(method)
@@ -74,7 +72,6 @@ def timed(what: str, store_of: Callable[[Any], object] = lambda self: self.store
 
 
 def operation_told() -> str:
-    """What the operation's time was for, if it is over."""
     return _FOR.get() if left_s() <= LEAST_REQUEST_S else ""
 
 

@@ -46,7 +46,7 @@ class Disk:
         self._known: dict[str, tuple[int, int]] = {}  # folder -> (device, inode), if its entry is synced
 
     def create_temporary(self, path: str) -> tuple[str, int]:
-        """A file beside `path`, open for writing: its path and descriptor. Missing folders are made."""
+        """Open a file beside `path` for writing, and return its path and descriptor. Missing folders are made."""
         folder, name = os.path.split(path)
         temporary = os.path.join(folder, temporary_name(name))
         try:
@@ -85,10 +85,8 @@ class Disk:
             self._sync_place(folder, (found.st_dev, found.st_ino))
 
     def make_folders(self, folder: str, tries: int = 8) -> None:
-        """Make a folder and its missing parents, and sync the entry of each new one in its parent.
-
-        It is tried so often because another process may remove an empty parent meanwhile, and some file systems
-        (`/proc`) say that a parent is missing which is there.
+        """Make a folder and its missing parents, and sync each new entry in its parent. Another process may remove an
+        empty parent meanwhile, and some file systems (`/proc`) say that an existing parent is missing: hence the tries.
         """
         try:
             os.mkdir(folder)

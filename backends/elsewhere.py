@@ -41,9 +41,7 @@ def place_of(store: Store) -> str:
 
 
 def fixed_url(store: Store) -> str:
-    """It means the same folder in every working directory: a relative path was resolved when the store was opened, and
-    the process may have changed its folder since.
-    """
+    """The URL with an absolute path, because the process may have changed its folder since the store was opened."""
     root: str = getattr(store, "root", store.url)
     return root
 
@@ -72,7 +70,6 @@ def located(store: Store, key: str) -> tuple[Store, str]:
 
 
 def store_elsewhere(store: Store, url: str) -> Store:
-    """Raises InvalidArgument where the caller did not allow the location."""
     _root(store, url)
     return open_beside(store, url)
 
@@ -86,9 +83,7 @@ def _inside(url: str, root: str) -> str:
 
 
 def _root(store: Store, url: str) -> str:
-    """The place that was allowed, or the folder of a file that was allowed by itself: links in it are as little
-    followed as those in the table's folder.
-    """
+    """The place that was allowed, or the folder of a file that was allowed by itself. Links in it are not followed."""
     root = check_allowed(fixed_url(store), url, "the metadata")
     return root if root != spelled(url) else root[: root.rindex("/") + 1]
 
@@ -105,7 +100,6 @@ def delete_located(store: Store, keys: Iterable[str], *, named: bool = True) -> 
 
     Raises:
         DeletionRefused: the store refused some of them, or the caller did not allow where they lie; all others are gone.
-        StoreUnavailable: a store failed.
     """
     places: dict[str | None, list[str]] = {}
     kept: dict[str, str] = {}

@@ -192,7 +192,6 @@ class FaultyStore:
         return request()
 
     def _fault(self, operation: str, key: str, may_be_late: bool) -> str:
-        """Choose, count and log the fault of this request, or "" for none."""
         with self._lock:
             self._requests += 1
             number = self._asked[operation, key]
@@ -236,8 +235,6 @@ class _Unanswered(StoreUnavailable):
 
 
 class _FaultyOutput(OutputFile):
-    """Published with the faults of `put`."""
-
     def __init__(self, store: FaultyStore, inner: Any) -> None:
         super().__init__(inner.key)
         self._store = store

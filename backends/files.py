@@ -46,7 +46,6 @@ class OutputFile(ABC):
         """Remove everything written so far. Called at most once, also after a failed `_append` or `_publish`."""
 
     def write(self, data: Any) -> int:
-        """Takes any object with a buffer, and returns the number of bytes."""
         if self._state != "open":
             raise ValueError(f"write to {self._state} output {self.key}")
         view = memoryview(data).cast("B")
@@ -56,9 +55,7 @@ class OutputFile(ABC):
         return view.nbytes
 
     def close(self) -> None:
-        """Publish the object. Does nothing when called again or after `abort()`. Raises StoreUnavailable where it was
-        not published.
-        """
+        """Publish the object. Does nothing when called again or after `abort()`. Raises StoreUnavailable."""
         if self._state != "open":
             return
         self._state = "closed"
@@ -121,9 +118,7 @@ class _Ranges(Protocol):
 
 
 class RangeInput(io.RawIOBase):
-    """A seekable file over `get_range` of a store, for pyarrow. It holds one block; small objects are read whole. A
-    known size saves a `head`.
-    """
+    """A seekable file over `get_range` of a store, for pyarrow. It holds one block; small objects are read whole."""
 
     def __init__(self, store: _Ranges, key: str, size: int | None = None) -> None:
         super().__init__()
@@ -188,6 +183,5 @@ class RangeInput(io.RawIOBase):
 
 
 def checked_range(key: str, start: int, end: int) -> None:
-    """Raises InvalidArgument where `start` is negative or greater than `end`."""
     if not 0 <= start <= end:
         raise InvalidArgument(f"range [{start}, {end}) of {key} is not valid")

@@ -75,12 +75,7 @@ def remove_folders(store: Store, prefix: str = "") -> None:
 
 
 def move(store: Store, url: str) -> bool:
-    """Rename a store's root in one atomic step. False where something exists at the URL; nothing was changed then.
-
-    Raises:
-        Unsupported: the store cannot rename a folder in one step.
-        StoreUnavailable: the store refused.
-    """
+    """Rename a store's root in one step. False where something exists at the URL. Raises Unsupported, StoreUnavailable."""
     if isinstance(store, MovesFolders):
         return store.move_to(url)
     raise Unsupported(

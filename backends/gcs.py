@@ -1,6 +1,4 @@
-"""Google Cloud Storage over gcsfs: `gs:
-
-bucket/path` and `gcs: bucket/path`.
+"""Google Cloud Storage over gcsfs: `gs://bucket/path` and `gcs://bucket/path`.
 
 Owns: the requests of GCS's JSON interface, the table of its answers, the client's settings. Must not know: tables.
 Source: format/stores §1, §4, §5. Invariants: one operation is one request, sent on gcsfs's own session with gcsfs's own
@@ -29,7 +27,6 @@ from .upload import Multipart, SpooledUpload
 
 _PAGE = 1000
 _BATCH = 100
-"""The deletes in one request of the batch interface."""
 
 _CONNECT_SECONDS = 10
 _PIECE_BYTES = 1 << 20
@@ -53,7 +50,6 @@ GCS_ANSWERS = AnswerTable(
     types=MappingProxyType({"_NoCredentials": Answer.NOT_SENT}),
     carriers=MappingProxyType({"_Refused": ("status", "reason")}),
 )
-"""By the reasons of its JSON interface."""
 
 
 class GcsStore(FsspecStore):
@@ -183,7 +179,6 @@ async def _ask(
     data: Any = None,
     **parameters: Any,
 ) -> tuple[Mapping[str, str], bytes]:
-    """On gcsfs's session, with its credentials and its endpoint."""
     import aiohttp
     from yarl import URL
 
@@ -224,7 +219,6 @@ def _bytes_of(data: bytes) -> tuple[int, Callable[[int, int], Any]]:
 
 
 async def _delete_batch(fs: Any, paths: list[str]) -> None:
-    """Up to 100 deletes in one request. Missing objects are ignored."""
     boundary = "lakelatch-batch"
     parts = [
         f"--{boundary}\r\nContent-Type: application/http\r\nContent-ID: <{number}>\r\n\r\n"
@@ -277,7 +271,6 @@ def _payer(fs: Any) -> str:
 
 
 def _milliseconds(text: str) -> int:
-    """From a time such as `2026-11-21T19:02:03.456Z`, since 1970."""
     seconds, _, fraction = text.removesuffix("Z").partition(".")
     whole = datetime.fromisoformat(seconds).replace(tzinfo=timezone.utc)
     return int(whole.timestamp()) * 1000 + int(f"{fraction}000"[:3])

@@ -1,6 +1,4 @@
-"""HDFS over hdfs-native (no JVM): `hdfs:
-
-name-node:port/path`, `hdfs: name-service/path`.
+"""HDFS over hdfs-native (no JVM): `hdfs://name-node:port/path`, `hdfs://name-service/path`.
 
 Owns: the atomic create by a rename that refuses an existing target, the table of the name node's exceptions. Must not know:
 tables. Source: format/stores §1 (hdfs-native, 100 of 100 rounds; fsspec's own `webhdfs` create is exists-then-write).
@@ -51,14 +49,11 @@ JAVA_EXCEPTIONS = MappingProxyType(
         "ServerTooBusyException": Answer.BUSY,
     }
 )
-"""By the class of the name node's exception, which the client reports in its text."""
 
 _TYPES = AnswerTable()
 
 
 class _Connection(NamedTuple):
-    """With the event loop for its calls."""
-
     client: Any
     loop: Any
 
@@ -183,7 +178,6 @@ class HdfsStore(FsspecStore):
                 self._request("delete", path, self._seconds(0), self._delete, [path])
 
     async def _below(self, fs: Any, top: str) -> list[str]:
-        """The folders and the temporary files below a folder."""
         found = await _in_thread(lambda: list(fs.client.list_status(top, True)))
         return [one.path for one in found if one.isdir or is_temporary(one.path.rpartition("/")[2])]
 
@@ -246,7 +240,7 @@ async def _exists(fs: Any, path: str) -> bool:
 
 
 async def _written(fs: Any, path: str, size: int, read: Callable[[int, int], bytes]) -> str:
-    """A closed temporary file beside `path`, with missing folders."""
+    """Write and close a temporary file beside `path`. Missing folders are made."""
     folder, _, name = path.rpartition("/")
     temporary = f"{folder}/{temporary_name(name)}"
     try:

@@ -184,7 +184,6 @@ class LocalStore(LocalFolders):
         self._unlinked(keys)
 
     def _unlinked(self, keys: Iterable[str]) -> set[str]:
-        """Returns the folders that the deleted files were in."""
         folders, kept = set(), dict[str, str]()
         for key in keys:
             try:

@@ -1,6 +1,4 @@
-"""A store in this process's memory: `memory:
-
-name/path`.
+"""A store in this process's memory: `memory://name/path`.
 
 Owns: the named spaces of objects and their locks. Must not know: tables. Invariants: two stores of one name see the
 same objects, also after pickling within the process. Every operation is atomic under the lock of its space. Nothing
@@ -84,7 +82,6 @@ class MemoryStore:
         return Capabilities("lock", None, "objects live in this process's memory and end with it")
 
     def clear(self) -> None:
-        """Everything under this store's root."""
         with self._space.lock:
             for path in [path for path in self._space.objects if path.startswith(join(self._root, ""))]:
                 del self._space.objects[path]

@@ -220,8 +220,6 @@ def _failure_of(error: Exception) -> str:
 
 
 class _MeteredOutput(OutputFile):
-    """At close, the object is counted with its requests."""
-
     def __init__(self, meter: MeteredStore, inner: Any) -> None:
         super().__init__(inner.key)
         self._meter = meter

@@ -90,7 +90,6 @@ class FsspecStore(ChoosesTransport, ObjectFolders, ABC):
     """
 
     delete_page = _DELETE_PAGE
-    """The keys that one request deletes."""
 
     def __init__(
         self, url: str, storage_options: Mapping[str, Any] | None = None, patience: Patience | None = None
@@ -119,7 +118,7 @@ class FsspecStore(ChoosesTransport, ObjectFolders, ABC):
         return f"{type(self).__name__}({self._url!r}, {self._options!r})"
 
     def sibling(self, url: str) -> FsspecStore:
-        """At another URL of the same scheme, with the same options."""
+        """A store at another URL of the same scheme, with the same options."""
         return type(self)(url, self._given, self._patience)
 
     # What a particular store provides.
@@ -307,7 +306,6 @@ class FsspecStore(ChoosesTransport, ObjectFolders, ABC):
                 return
 
     def _seconds(self, size: int) -> float:
-        """For a request that moves `size` bytes."""
         return self._patience.deadline_seconds + size / SLOWEST_BYTES_PER_SECOND
 
     def _is(self, error: BaseException, answers: frozenset[Answer]) -> bool:
@@ -362,15 +360,12 @@ class FsspecStore(ChoosesTransport, ObjectFolders, ABC):
         return throttle_of(f"{type(self).__qualname__} {self._root.partition('/')[0]}")
 
     def _asks_for_fewer(self, error: Exception) -> bool:
-        """Does the store want fewer requests at once?"""
         return self._is(error, BUSY)
 
     def _sent(
         self, using: Callable[[Lease], object], seconds: float, call: Callable[..., Awaitable[T]], *args: Any
     ) -> T:
-        """`using` is told what each client was made with that sends the request: obstore's and fsspec's may be of
-        different age.
-        """
+        """`using` is told what each client was made with that sends the request: obstore's and fsspec's may differ in age."""
         fast, _, lease = self._carried()
         if fast is not None and lease is not None and call.__name__ in fast.named:
             using(lease)
@@ -415,7 +410,6 @@ class FsspecStore(ChoosesTransport, ObjectFolders, ABC):
             self._fail(action, key, answer, error, f", after {asked_s:.0f} s" if asked_s >= 1 else "")
 
     def _retrying(self, answers: frozenset[Answer], within: float) -> Any:
-        """For as long as this store is patient."""
         return self._patience.retrying(
             lambda error: self._is(error, answers),
             within,

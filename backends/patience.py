@@ -50,12 +50,9 @@ class Patience:
         told_s: Callable[[BaseException], float] = lambda error: 0.0,
         silent: Asks = lambda error: False,
     ) -> tenacity.Retrying:
-        """Full jitter, bounded in sends and in seconds (`within`). The last error is raised unchanged.
-
-        Args:
-            again: whether an error is worth another send.
-            told_s: how long the store asks to wait after an error.
-            silent: whether an error says that a deadline passed without an answer.
+        """Full jitter, bounded in sends and in seconds (`within`). The last error is raised unchanged. `again` tells
+        whether an error is worth another send, `busy` whether the store is busy, `silent` whether a deadline passed
+        without an answer; `told_s` is the wait that the store asks for.
         """
         jitter = tenacity.wait_random_exponential(self.first_wait_seconds, self.longest_wait_seconds)
         busy_sends = 0

@@ -35,7 +35,6 @@ class ProbedStores:
 
 
 PROBED = ProbedStores()
-"""A store behaves the same for every table of one job."""
 
 
 def probe(

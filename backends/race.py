@@ -74,7 +74,6 @@ def _key(prefix: str, number: int) -> str:
 
 
 def _run(store: Store, racer: int, rounds: int, prefix: str, wait: Callable[[], Any]) -> list[str]:
-    """One racer's answer to each round."""
     answers = []
     for number in range(rounds):
         wait()
@@ -122,7 +121,6 @@ def _process_answers(store: Store, racers: int, rounds: int, prefix: str) -> lis
 
 
 def _collected(processes: list[Any], queue: Any) -> list[list[str] | Exception]:
-    """In the order of the racers."""
     answers: dict[int, list[str] | Exception] = {}
     while len(answers) < len(processes):
         try:

@@ -15,7 +15,6 @@ from typing import NoReturn
 from ..core.errors import LakelatchError, StoreUnavailable
 
 _TOLD = 5
-"""How many objects an error names."""
 
 
 class DeletionRefused(StoreUnavailable):

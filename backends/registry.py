@@ -35,7 +35,6 @@ _ADAPTERS: Mapping[str, tuple[str, str]] = {
 
 
 _SHORT = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*):(?!//[^/])(?P<rest>.*)", re.DOTALL)
-"""A word and a colon; a URL with two slashes and something behind them is none."""
 
 
 def scheme_of(url: str) -> str:
@@ -53,8 +52,8 @@ def url_text(url: str | PathLike[str]) -> str:
 
     Raises:
         InvalidArgument: it is something else, or blank (as text it would name a folder, such as `None`). Or it is the
-            URL of a store that has lost slashes, as by `Path("s3:
-    lake") / "t"`; or a path of Windows; or a `file:` URL that climbs.
+            URL of a store that has lost slashes, as by `Path("s3://lake") / "t"`; or a path of Windows; or a `file:` URL
+            that climbs.
 
     >>> from pathlib import PurePosixPath
     >>> url_text(PurePosixPath("/data/lake")), url_text("hdfs:/lake/t")
@@ -73,7 +72,6 @@ def url_text(url: str | PathLike[str]) -> str:
 
 
 def _with_slashes(text: str, scheme: str, rest: str) -> str:
-    """What was meant by a text that begins with a word and a colon, and is no URL with two slashes."""
     path = rest.lstrip("/")
     if scheme == "file":
         return f"file:{rest}"
@@ -119,10 +117,7 @@ def open_store(url: str | PathLike[str], storage_options: Mapping[str, Any] | No
 
 
 def open_beside(store: Store, url: str | PathLike[str]) -> Store:
-    """With the options of `store` if it is of the same kind (`s3:
-
-    ` and `s3a:
-    ` are), else with the environment's.
+    """The store at the URL, with the options of `store` if it is of the same kind, else with the environment's.
 
     >>> from .local import LocalStore
     >>> open_beside(LocalStore("/data/lake"), "file:/data/more").url

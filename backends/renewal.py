@@ -55,7 +55,6 @@ class Lease:
     """What a client was made with.
 
     Attributes:
-        number: tells it from the client before it.
         state: what the providers of credentials could have said then.
         since_s: when that was, in monotonic seconds.
     """

@@ -1,6 +1,4 @@
-"""Amazon S3 and compatible stores over s3fs: `s3:
-
-bucket/path` and `s3a: bucket/path`.
+"""Amazon S3 and compatible stores over s3fs: `s3://bucket/path` and `s3a://bucket/path`.
 
 Owns: the requests of S3's interface, the table of S3's answers, the client's settings. Must not know: tables. Source:
 format/stores §1, §4, §5.
@@ -205,8 +203,6 @@ class S3Store(FsspecStore):
 
 
 class _NotDeleted(Exception):
-    """Of one key. Has the shape of botocore's errors."""
-
     def __init__(self, refused: Mapping[str, Any]) -> None:
         super().__init__(f"{refused.get('Key')}: {refused.get('Code')} {refused.get('Message', '')}")
         status = 503 if S3_ANSWERS.codes.get(refused.get("Code", "")) is Answer.BUSY else 403

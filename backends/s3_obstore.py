@@ -31,7 +31,6 @@ _NAMES = (
     ("secret", "password", "aws_secret_access_key"),
     ("token", "token", "aws_session_token"),
 )
-"""With their names in `client_kwargs`."""
 
 _REGIONS = ("us-east", "us-west", "eu-", "ap-", "ca-", "sa-", "me-", "af-", "il-", "mx-")
 _READ = frozenset(
@@ -69,9 +68,7 @@ def are_common(names: Iterable[str]) -> bool:
 
 
 def s3_requests(given: Mapping[str, Any], deadline_seconds: float) -> Callable[[], ObstoreRequests]:
-    """How obstore does the requests of a bucket with these options of s3fs. Raises NotExpressed, which names the
-    option, variable or setting that obstore does not have.
-    """
+    """How obstore does the requests of a bucket. Raises NotExpressed, which names what obstore does not have."""
     config = s3_config({**_configured(), **given})
     common = settings(deadline_seconds)
     common["client_options"] |= config.pop("certificates")
@@ -85,7 +82,7 @@ def s3_requests(given: Mapping[str, Any], deadline_seconds: float) -> Callable[[
 
 
 def s3_config(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Without the bucket; `certificates` are options of the client."""
+    """The settings without the bucket; `certificates` are options of the client."""
     for name, value in options.items():
         if name not in _READ | _OF_FILES and value not in (None, False, {}):
             raise NotExpressed(f"obstore cannot express storage option {name!r}")
@@ -120,7 +117,7 @@ def s3_config(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _keys(options: Mapping[str, Any], client: Mapping[str, Any]) -> dict[str, str | None] | None:
-    """Of the options, or of the environment, with which botocore's chain begins."""
+    """The keys from the options, or from the environment, with which botocore's chain begins."""
     found = [options.get(name) or options.get(other) or client.get(inner) for name, other, inner in _NAMES]
     variables = os.environ
     if not any(found) and not options.get("profile") and not variables.get("AWS_CREDENTIAL_EXPIRATION"):

@@ -130,7 +130,6 @@ def _secret_values(values: Mapping[str, Any]) -> set[str]:
 
 
 def _parts(value: str) -> Iterator[str]:
-    """Inside a composite value, such as Azure's connection strings and access tokens."""
     for part in value.split(";"):
         name, said, held = part.partition("=")
         if said and name in _SECRET_PARTS:

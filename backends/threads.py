@@ -39,14 +39,12 @@ def _forked() -> None:
 
 
 def this_process() -> tuple[int, int]:
-    """Also if it got the process number of an ancestor that has ended."""
+    """The identity of this process, also if it got the number of an ancestor that has ended."""
     return os.getpid(), _forks
 
 
 class PerProcess(Generic[T]):
-    """A value that each process makes for itself on first use. Threads that come at the same time may each make one,
-    but all use the same.
-    """
+    """A value that each process makes for itself on first use. Racing threads may each make one, but all use the same."""
 
     def __init__(self, make: Callable[[], T]) -> None:
         self._make = make
@@ -60,7 +58,6 @@ class PerProcess(Generic[T]):
         return self._held[process]
 
     def made(self) -> T | None:
-        """None if the value of this process has not been made yet."""
         return self._held.get(this_process())
 
 
@@ -115,12 +112,10 @@ class _Crew:
         self._threads: list[threading.Thread] = []
         self._dismissed = False
         self._load = 0
-        """The accepted pieces of work that are not done yet."""
         if is_awaited:
             _CREWS.add(self)
 
     def takes(self, work: _Work[Any]) -> bool:
-        """False if no thread can take the work."""
         with self._lock:
             if self._dismissed:
                 return False
@@ -141,7 +136,6 @@ class _Crew:
 
     @property
     def is_busy(self) -> bool:
-        """Is there unfinished work and a thread to do it?"""
         return self._load > 0 and bool(self._threads)
 
     def _run(self) -> None:
@@ -203,7 +197,6 @@ class _Work(Generic[T]):
         self.outcome: Future[T] = Future()
 
     def taken(self) -> bool:
-        """False if another thread took it first."""
         return self._untaken.acquire(blocking=False)
 
     def run(self) -> None:

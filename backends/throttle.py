@@ -16,7 +16,6 @@ from threading import Condition
 from .threads import forked_lock, this_process
 
 FREE = 64.0
-"""From here on there is no limit."""
 LONGEST_WAIT_S = 5.0
 
 
@@ -35,7 +34,6 @@ class Throttle:
         """One request: its turn comes when few enough are under way.
 
         Args:
-            is_busy: whether an error is the store's wish for fewer requests.
             waits: whether it takes its turn, as all do but those for which others wait.
             within_s: how long it may wait for its turn.
         """
@@ -58,7 +56,6 @@ class Throttle:
                 self._changed.notify()
 
     def allowed(self, most: int) -> int:
-        """How many of so many requests may be under way at once."""
         return most if self.limit is None else max(1, min(most, int(self.limit)))
 
     def _is_free(self) -> bool:

@@ -28,7 +28,6 @@ from .threads import Threads, forked_lock, this_process
 T = TypeVar("T")
 
 CHOICES = ("auto", "obstore", "fsspec")
-"""Of storage option `transport`."""
 
 SMALL_BYTES = 16 << 20
 """Larger bodies go through fsspec. obstore's client has one time limit for all requests, which must not grow with theirs."""

@@ -37,8 +37,6 @@ Allowed = Mapping[str, tuple[str, ...]]
 
 
 class _Known:
-    """Besides the settings file and the environment."""
-
     def __init__(self) -> None:
         self.lock = forked_lock()
         self.places: dict[str, tuple[str, ...]] = {}
@@ -123,7 +121,6 @@ def check_allowed(url: str, place: str, what: str, *, itself: bool = False) -> s
 
 
 def places_of(url: str) -> tuple[str, ...]:
-    """Outside of the table's folder."""
     table = spelled(url)
     return tuple(
         dict.fromkeys(place for one, places in allowed_now().items() if _lies_in(table, one) for place in places)
@@ -142,7 +139,6 @@ def allowed_now() -> dict[str, tuple[str, ...]]:
 
 
 def learn(allowed: Allowed) -> None:
-    """Take over what is allowed in the process that sent this one its work."""
     with _KNOWN.lock:
         for table, places in allowed.items():
             _KNOWN.places[table] = tuple(dict.fromkeys((*_KNOWN.places.get(table, ()), *places)))
@@ -218,7 +214,6 @@ def _parsed(path: Path) -> Allowed:
 
 
 def _write(more: Allowed) -> None:
-    """Beside other processes that add to the settings file."""
     import fcntl  # not on Windows, where no table lies in a folder
 
     path = settings_file()
