@@ -55,7 +55,6 @@ class Actor:
 
 
 def data_entry(label: str, partition: int | None = None, buckets: int = NO_BUCKETS) -> ManifestEntry:
-    """One row in a file that is named after its commit, and after its partition if there is one."""
     row = EMPTY_ROW if partition is None else partition_row(partition)
     name = file_of(label if partition is None else f"{label}~{partition}")
     return ManifestEntry(ADD, row, 0, buckets, DataFile(file_name=name, file_size=1, row_count=1))
@@ -71,14 +70,10 @@ class Job:
 
     Attributes:
         identity: the commit user and identifier of the first commit. Later commits increase the identifier.
-        resolves: it asks again after an unknown outcome.
-        journaled: it keeps a journal beside the table.
-        partitions: each gets a row.
         overwrites: it replaces what it reads, in `partitions` if there are any, otherwise everywhere.
         keeps: an overwrite writes the rows that it read again, as an update does.
         opens: it first reads the newest schema, as a job does that starts later.
         opened: the bytes of schema 0, if it opened the table before the scenario began.
-        isolation: of an overwrite.
         rides: its snapshots say nothing of its commits, so that it may ride with others.
         meets: it has met other writers before, and looks whom it can carry with its first attempt.
         behind: it believes that snapshot 1 is the newest, so that it loses its first race where there are others.
@@ -152,7 +147,7 @@ def _falls_behind(stage: Stage, committer: Committer) -> None:
 
 
 def learn(stage: Stage, committer: Committer, seen: Snapshot) -> None:
-    """As a warm committer knows the newest snapshot that it saw."""
+    """A warm committer knows the newest snapshot that it saw."""
     committer.learn(Base(seen, stage.timeline().manifests(seen), stage.schema.id, stage.around.now_ms))
 
 
@@ -161,14 +156,12 @@ def _target(partitions: set[bytes]) -> Callable[[bytes], bool]:
 
 
 def _with_rows(entry: ManifestEntry, timeline: Timeline, read: Snapshot) -> ManifestEntry:
-    """Its own row and the rows of its partition that were read."""
     rows = [row for name in row_names(timeline, read, entry.partition) for row in name]
     name = file_of(*rows, *rows_in(entry.file.file_name))
     return entry._replace(file=entry.file._replace(file_name=name, row_count=len(rows) + 1))
 
 
 def row_names(timeline: Timeline, read: Snapshot, partition: bytes) -> list[tuple[str, ...]]:
-    """Of each live file of a partition, without those that a deletion vector marks."""
     marks = marks_of(timeline, read)
     return [
         tuple(row for n, row in enumerate(rows_in(name)) if n not in marks.get(name, ()))
@@ -179,7 +172,7 @@ def row_names(timeline: Timeline, read: Snapshot, partition: bytes) -> list[tupl
 
 
 def marks_of(timeline: Timeline, read: Snapshot) -> dict[str, tuple[int, ...]]:
-    """By data file."""
+    """The marked rows by data file."""
     entries = timeline.index_entries(read)
     return marks_in(entries, {e.file.file_name: timeline.store.get(PATHS.index(e.file.file_name, "")) for e in entries})
 
@@ -203,7 +196,6 @@ def commit_once(
 
 
 def _committed(stage: Stage, committer: Committer, request: CommitRequest) -> Receipt:
-    """As a transaction does: files that no snapshot can name are deleted again."""
     try:
         return committer.commit(request)
     except LakelatchError as error:
@@ -247,9 +239,7 @@ def _own_rows(request: CommitRequest, label: str) -> tuple[str, ...] | None:
 
 
 def recoverer() -> Role:
-    """Finish, on another machine, the commits in the journals beside the table, whether their writers (which commit
-    once) are alive or not.
-    """
+    """Finish on another machine the commits in the journals beside the table, whether their writers are alive or not."""
     words = {"landed": "committed", "finished": "committed", "not landed": "not committed", "unknown": "unknown"}
 
     def role(stage: Stage) -> None:
@@ -268,11 +258,8 @@ def recoverer() -> Role:
 
 def foreign(*, overwrites_names: bool = True, with_uuid: bool = True) -> Role:
     """A writer by the format's own rules on a store without a lock: if the name does not exist, rename over it
-    (format/commit §6).
-
-    Args:
-        overwrites_names: its rename overwrites a file, as on S3; else it refuses an existing target, as on HDFS.
-        with_uuid: snapshots have a uuid, as they do since 2.0.
+    (format/commit §6). `overwrites_names`: its rename overwrites, as on S3, or refuses an existing target, as on HDFS.
+    Snapshots have a uuid since 2.0.
     """
 
     def role(stage: Stage) -> None:
@@ -306,7 +293,6 @@ def foreign(*, overwrites_names: bool = True, with_uuid: bool = True) -> Role:
 def foreign_snapshot(
     base: Snapshot | None, user: str, base_list: MetadataFile, delta_list: MetadataFile, uuid: str | None, now_ms: int
 ) -> Snapshot:
-    """An append of one row, without properties of lakelatch."""
     return Snapshot(
         id=(base.id if base else 0) + 1,
         schema_id=0,
@@ -328,7 +314,7 @@ def _written(store: Store, file: MetadataFile) -> MetadataFile:
 
 
 def _latest_by_hint(timeline: Timeline, store: Store) -> Snapshot | None:
-    """The hint, if no later snapshot exists; otherwise the highest snapshot in a listing."""
+    """The hint if no later snapshot exists, otherwise the highest snapshot in a listing."""
     try:
         hinted = int(store.get(PATHS.hint("LATEST")))
     except (ObjectNotFound, ValueError):

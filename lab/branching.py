@@ -35,8 +35,6 @@ GIVEN = ((PATHS.schema(0), lab_schema().to_json()),)
 
 
 def brancher() -> Role:
-    """A branch of the newest snapshot, with a row committed to it."""
-
     def role(stage: Stage) -> None:
         timeline = stage.timeline()
         create_branch(source_of(timeline, timeline.latest(), None), "b", stage.around)
@@ -54,8 +52,6 @@ def brancher() -> Role:
 
 
 def forwarder(times: int = 1) -> Role:
-    """With the shipped code; run again if the store failed."""
-
     def role(stage: Stage) -> None:
         unsure = False
         try:
@@ -84,7 +80,7 @@ def forwarder(times: int = 1) -> Role:
 
 
 def forwarding(budget: int, *, expires: bool = False, by_hand: bool = False) -> Scenario:
-    """While a writer commits, and perhaps what it built on expires."""
+    """A branch is fast-forwarded while a writer commits, and perhaps what it built on expires."""
     before = (*history(2), Actor("K", brancher(), "hand"))
     actors = [Actor("A", writer(2 if expires else 1)), Actor("F", forwarder(2), "forwarder")]
     if expires:
@@ -97,8 +93,6 @@ def forwarding(budget: int, *, expires: bool = False, by_hand: bool = False) -> 
 
 
 def branch_maker(of: int) -> Role:
-    """An error is told to its user, and nothing is promised."""
-
     def role(stage: Stage) -> None:
         timeline = stage.timeline()
         try:
@@ -142,12 +136,7 @@ def broken_branches(told: Iterable[Told], objects: Objects) -> Iterator[str]:
 
 
 def branched_while_expiring(budget: int, *, writes: bool = False, strikes: str = "") -> Scenario:
-    """A branch is made of a snapshot that an expiry removes: it is refused, or its files stay.
-
-    Args:
-        writes: a writer commits meanwhile.
-        strikes: prefix of the labels of the requests that faults may strike.
-    """
+    """A branch is made of a snapshot that an expiry removes: it is refused, or its files stay."""
     before = (*history(1), Actor("over", writer(overwrites=True), "overwriter"))
     actors = (Actor("K", branch_maker(1), "brancher"), Actor("X", expirer(), "expirer"))
     words = ["branched while expiring", *(["beside a writer"] if writes else []), *filter(None, [strikes])]
@@ -159,12 +148,9 @@ def branched_while_expiring(budget: int, *, writes: bool = False, strikes: str =
 
 
 def branched_again(budget: int, *, expires: bool, overlap: bool = True) -> Scenario:
-    """A branch is deleted and made again, both begun at any time.
-
-    Args:
-        expires: the snapshot that it begins with expires meanwhile.
-        overlap: it may be made again before the deletion has ended. Otherwise the expiry waits for both between the
-            listing of branches and their snapshots, which limits the moments that are explored.
+    """A branch is deleted and made again. `expires`: the snapshot that it begins with expires meanwhile. `overlap`: it
+    may be made again before the deletion has ended; otherwise the expiry waits for both between the listing of branches
+    and their snapshots, which limits the moments that are explored.
     """
     before = (
         *history(1),

@@ -29,18 +29,13 @@ from .simulated_store import Objects, Reply, Request, SimulatedStore
 from .stage import PATHS, Stage, Told, rows_in
 
 COPIED = "copied"
-"""Comes with the rows that the clone may have."""
+"""The record of a clone that was made, with the rows that it may have."""
 GIVEN = ((PATHS.schema(0), GROUPED.to_json()),)
 
 
 def cloner(*, again: bool = False, recovers: bool = False, leads: bool = True) -> Role:
-    """Clone the table.
-
-    Args:
-        again: drop the clone that is there first.
-        recovers: recover the clone, in the belief that all of its writers are gone.
-        leads: a writer of the clone, which believes that its first snapshot is the newest, then loses a race, and leads
-            the next.
+    """Clone the table. `again`: drop the existing clone first. `recovers`: recover the clone, in the belief that its writers
+    are gone. `leads`: a writer of the clone, which takes its first snapshot for the newest, loses a race and leads the next.
     """
 
     def role(stage: Stage) -> None:
@@ -132,14 +127,14 @@ def cloned_beside_riders(budget: int, riders: int = 1) -> Scenario:
 
 
 def cloned_again(budget: int) -> Scenario:
-    """While the intent of one of the clone's jobs is on its way. Both clones have the same base."""
+    """The clone is made again while the intent of one of its jobs is on its way. Both clones have the same base."""
     first = Actor("F", cloner(leads=False), "cloner")
     actors = (Actor("A", asker(), "cloner"), Actor("C", cloner(again=True), "cloner", after=("A",)))
     return _scenario("cloned again beside an intent", budget, *actors, before=(first,))
 
 
 def clone_recovered(budget: int) -> Scenario:
-    """At any step of a writer of the table that keeps a journal beside it."""
+    """The clone is recovered at any step of a writer of the table that keeps a journal beside it."""
     actors = (Actor("A", writer(behind=True, journaled=True, opens=True)), Actor("C", cloner(recovers=True), "cloner"))
     return _scenario("a clone is recovered", budget, *actors)
 

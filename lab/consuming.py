@@ -33,8 +33,6 @@ TOOK, STOPPED = "took", "stopped"
 
 
 def consuming(name: str, batches: int) -> Role:
-    """From the beginning or from where the consumer is, and end without a word."""
-
     def role(stage: Stage) -> None:
         timeline, placed = stage.timeline(), False
         try:
@@ -93,7 +91,6 @@ def stream(name: str, batches: int) -> Role:
 
 
 def _checkpoint(stage: Stage, name: str) -> tuple[list[Position], bool]:
-    """The ends of the batches that were noted, and whether the last one landed."""
     noted = list[Position]()
     while (text := _held(stage, f"{CHECKPOINTS}{name}/offsets-{len(noted)}")) is not None:
         noted.append(Position.parse(text.decode()))
@@ -115,11 +112,8 @@ def _tell_stop(stage: Stage, name: str, placed: bool, error: LakelatchError) -> 
 def lost_changes(
     told: Iterable[Told], published: Mapping[str, Published], objects: Objects, *, calm: bool, rolled_back: bool
 ) -> Iterator[str]:
-    """What is wrong with what the readers of one consumer have read together, in the order of their lives.
-
-    Args:
-        calm: nothing has failed so far; then a consumer keeps what is still to be read.
-        rolled_back: snapshots were removed by a rollback, which ends a reader.
+    """What is wrong with what the readers of one consumer have read together, in the order of their lives. `calm`: nothing has
+    failed, so a consumer keeps what is still to be read. `rolled_back`: a rollback has removed snapshots, which ends a reader.
     """
     told = [line for line in told if line.outcome in (TOOK, STOPPED)]
     for name in sorted({line.commit for line in told}):
@@ -163,7 +157,6 @@ def _parts(detail: str) -> tuple[str, list[Position]]:
 
 
 _PLACED = (*history(2), Actor("K", consumer("etl", 1), "consumer"))
-"""Two snapshots, and a consumer that has both of them still to read."""
 
 
 def _of_readers(name: str, budget: int, readers: tuple[Actor, ...], others: tuple[Actor, ...]) -> Scenario:
@@ -182,7 +175,6 @@ def consumed_while_expiring(budget: int) -> Scenario:
 
 
 def streamed(budget: int) -> Scenario:
-    """A stream goes on from its checkpoint, beside a writer."""
     readers = (
         Actor("F", stream("etl", 1), "stream"),
         Actor("G", stream("etl", 2), "stream", after=("F",)),
@@ -191,7 +183,7 @@ def streamed(budget: int) -> Scenario:
 
 
 def streamed_while_restored(budget: int) -> Scenario:
-    """While the table is rolled back by a commit, and expires."""
+    """A stream reads while the table is rolled back by a commit, and expires."""
     readers = (
         Actor("F", stream("etl", 2), "stream"),
         Actor("G", stream("etl", 2), "stream", after=("F",)),

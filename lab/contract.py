@@ -76,19 +76,15 @@ NIGHTLY = bool(os.environ.get("LAKELATCH_NIGHTLY"))
 
 
 class StoreContract:
-    """The test cases. A subclass provides the fixture `stores`.
-
-    Attributes:
-        racers, rounds: the size of the create race. It has 200 rounds if `LAKELATCH_NIGHTLY` is set.
-    """
+    """The test cases. A subclass provides the fixture `stores`."""
 
     racers = 16
     rounds = 200 if NIGHTLY else 12
 
     @pytest.fixture
     def start_method(self) -> str:
-        """Of the race's processes. `fork` shows that a store survives a fork, `spawn` that it can be pickled. `threads`
-        is for stores that no other process can see."""
+        """How the race's processes start. `fork` shows that a store survives a fork, `spawn` that it can be pickled.
+        `threads` is for stores that no other process can see."""
         return "fork"
 
     @pytest.fixture
@@ -384,7 +380,6 @@ def raced_bytes(racer: int) -> bytes:
 
 
 def race(store: Store, racers: int, rounds: int, start_method: str) -> list[list[PutOutcome]]:
-    """`answers[racer][round]`."""
     if start_method == "threads":
         barrier = threading.Barrier(racers)
         with ThreadPoolExecutor(racers) as pool:

@@ -13,13 +13,10 @@ from dataclasses import replace
 from .serial import MOST_STEPS, Op, Undecided, by_publication, key_of, order_of, searched
 
 EARLIER = "earlier"
-"""All commits before the first of those that are looked at, as one."""
 
 
 def contradiction(ops: Sequence[Op], values: Mapping[str, str]) -> str:
-    """Empty if some order explains the values; else the fewest commits found that no order explains, as text. May raise
-    Undecided.
-    """
+    """The fewest commits found that no order explains, as text; empty if an order explains the values. May raise Undecided."""
     order, placed = by_publication(ops, values)
     if order is not None:
         return ""
@@ -66,7 +63,6 @@ def _near(ops: Sequence[Op], place: int, values: Mapping[str, str]) -> Part | No
 
 
 def _of_one_key(ops: Sequence[Op], values: Mapping[str, str]) -> Part | None:
-    """Most contradictions need no more than one key, and are found sooner that way."""
     named = {key_of(put) for op in ops for put in op.puts if put != "*"} | values.keys()
     for key in sorted(named):
         only, left = _busy(_of_key(ops, key)), {k: v for k, v in values.items() if k == key}
@@ -83,7 +79,7 @@ def _has_none(ops: Sequence[Op], values: Mapping[str, str], most: int) -> bool:
 
 
 def _busy(ops: Sequence[Op]) -> list[Op]:
-    """Those that do something. What came before one that does nothing, comes before what came after it."""
+    """The commits that do something. What came before one that does nothing, comes before what came after it."""
     before: dict[str, frozenset[str]] = {}
     for op in ops:
         after = frozenset(name for earlier in op.after for name in before.get(earlier, {earlier}))

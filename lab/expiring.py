@@ -24,8 +24,6 @@ PLACED = "placed"
 
 
 def consumer(name: str, snapshot: int) -> Role:
-    """An error is told to its user, and nothing is promised."""
-
     def role(stage: Stage) -> None:
         try:
             place_consumer(stage.timeline(), name, snapshot)
@@ -85,5 +83,4 @@ def expiring_after_a_rollback(budget: int) -> Scenario:
 
 
 def _untag_all(stage: Stage) -> None:
-    """As somebody does by hand who knows nothing of rollbacks."""
     stage.store.delete_many([info.key for info in stage.store.list(PATHS.tag_dir)])

@@ -36,7 +36,6 @@ Choice = tuple[int, str]
 """(actor, fault), or (-1 - n, "") if the n-th request in flight lands."""
 
 End = tuple[tuple[tuple[Told, ...], ...], tuple[tuple[str, ...], ...]]
-"""(what each actor reported, the rows of each snapshot)."""
 
 _NOTHING: frozenset[tuple[Request, int]] = frozenset()
 
@@ -46,9 +45,7 @@ class World:
     """The state of all actors and of the store.
 
     Attributes:
-        actors: numbers of the cast's states.
         removed: identities of snapshots that were removed on purpose.
-        published: every snapshot that ever existed, by identity.
         naps: for each actor, whether an hour will have passed at its next reply.
         gone: commits that were reported, and then dropped with their table.
     """
@@ -158,7 +155,6 @@ class Explorer:
         return self.cast.plays[world.actors[self.names.index(name)]].pending is None
 
     def _sleeps(self, world: World, name: str) -> bool:
-        """The scenario lets an actor wait for others to end."""
         index = self.names.index(name)
         label, awaited = self.scenario.actors[index].holds
         pending = self.cast.plays[world.actors[index]].pending
@@ -212,7 +208,7 @@ class Explorer:
         )
 
     def _late(self, world: World, index: int, asked: Request, reply: Reply) -> Reply:
-        """With an hour added if the actor slept meanwhile or the request takes that long."""
+        """The reply, with an hour added if the actor slept meanwhile or the request takes that long."""
         slow = any(asked.label.startswith(label) for label in self.scenario.slow)
         passed_s = NAP_S * (world.naps[index] + slow)
         return replace(reply, nap_s=reply.nap_s + passed_s) if passed_s else reply
@@ -266,7 +262,6 @@ class Explorer:
         return answer(objects, request)[1]
 
     def _taken_away(self, index: int, request: Request, before: Objects, after: Objects) -> frozenset[str]:
-        """By a rollback, or a writer that renames over names, on purpose."""
         if self.scenario.actors[index].kind not in ("rollback", "foreign"):
             return frozenset()
         keys = [k for k in (request.key, *request.keys) if k.startswith("snapshot/snapshot-")]
@@ -324,7 +319,6 @@ class Explorer:
         return reading
 
     def end(self, world: World) -> End:
-        """As callers and readers see it."""
         told = tuple(self.cast.plays[number].told for number in world.actors)
         return told, tuple(view.visible for view in self._reading(world).views)
 
@@ -350,7 +344,6 @@ class Explorer:
         return hashlib.blake2b(text.encode(), digest_size=16).digest()
 
     def _footprint(self, objects: Objects) -> Hashable:
-        """Cached because it is needed twice per state."""
         if self._seen[0] is not objects:
             self._seen = (objects, footprint(objects))
         return self._seen[1]
@@ -381,12 +374,9 @@ def explore(
     max_seconds: float | None = None,
     independent: Independence | None = None,
 ) -> Exploration:
-    """Visit every state that a scenario can reach, breadth first, until a guarantee breaks or all states were visited.
-
-    Args:
-        max_states, max_seconds: limits; the coverage is "not all" if one is reached.
-        independent: which requests are played at once. If an actor then does what it relies on nobody to do, the
-            exploration begins again with less.
+    """Visit every state that a scenario can reach, breadth first, until a guarantee breaks or a limit is reached.
+    Requests in `independent` are played at once. If an actor then does what they rely on nobody to do, the exploration
+    begins again with less.
     """
     began = time.monotonic()
     for independence in (independent or Independence(scenario), Independence(scenario, snapshots_stay=False)):
@@ -453,7 +443,6 @@ def _without_collector() -> Iterator[None]:
 
 
 def play_alone(actor: Actor, number: int, objects: Objects, schema: TableSchema | None) -> Objects:
-    """Without faults."""
     held = objects
 
     def wire(request: Request) -> Reply:

@@ -22,7 +22,7 @@ READ = "read"
 
 
 def follower(looks: int) -> Role:
-    """All that there are, from the beginning on, so many times. An error ends it."""
+    """Read all that there is, so many times, from the beginning. An error ends it."""
 
     def role(stage: Stage) -> None:
         timeline, position = stage.timeline(), Position(0)

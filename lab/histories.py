@@ -39,12 +39,7 @@ BETWEEN_S = 0.4
 
 @dataclass(frozen=True)
 class HistoryRun:
-    """The result of one seed.
-
-    Attributes:
-        wrong: what no serial order explains, or whose outcome was told wrongly.
-        undecided: there were too many orders to judge it.
-    """
+    """The result of one seed."""
 
     seed: int
     commits: int
@@ -97,11 +92,10 @@ def run_history(seed: int, *, jobs: int = 14, weather: Weather = STORMY, rides: 
 
 
 Chosen = tuple[bool, Role]
-"""Whether a job writes rows, so that it can be taken back; and what it does."""
 
 
 def _job(dice: random.Random, writers: list[str]) -> Chosen:
-    """With a primary key. Its numbers are those of a clock that may be ahead. The first job writes all keys."""
+    """A job of a table with a primary key. Its numbers are those of a clock that may be ahead. The first job writes all keys."""
     if not writers:
         return True, Upserter(KEYS)
     ahead = dice.choice((1, 10, 20, 30, 40))
@@ -123,7 +117,7 @@ def _job(dice: random.Random, writers: list[str]) -> Chosen:
 
 
 def _rider(dice: random.Random, writers: list[str]) -> Chosen:
-    """Appends ride with each other. The first job appends alone."""
+    """A job of a table whose appends ride with each other. The first job appends alone."""
     if not writers:
         return True, writer(rides=True)
     kinds: tuple[tuple[int, Callable[[], Chosen]], ...] = (
@@ -139,8 +133,6 @@ def _rider(dice: random.Random, writers: list[str]) -> Chosen:
 
 
 def _copies(*, recovers: bool) -> Role:
-    """Unless the table is empty or the store fails."""
-
     def role(stage: Stage) -> None:
         with suppress(LakelatchError):
             if stage.timeline().latest() is not None:
@@ -193,7 +185,7 @@ def _told_wrongly(simulation: Simulation, landed: set[str], history: History) ->
 
 
 def _commits(made: Published) -> tuple[str, ...]:
-    """One that says nothing of its own has appended rows, which are named after their commits."""
+    """The commits of a snapshot. One that says nothing of its own has appended rows, which are named after their commits."""
     return (made.commit,) if made.commit else tuple(sorted(made.added))
 
 
@@ -204,7 +196,7 @@ def _puts(commit: str, made: Published) -> tuple[str, ...]:
 
 
 def _values(rows: Iterable[str]) -> dict[str, str]:
-    """By key. A row without a primary key has a key of its own: its commit."""
+    """The values by key. A row without a primary key has a key of its own: its commit."""
     return values_of(row if "~" in row else f"{row}~{row}" for row in rows)
 
 

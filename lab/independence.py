@@ -15,9 +15,7 @@ from .simulated_store import Objects, Request
 _TAGGED = ("tag/", "changelog/", "branch/", "consumer/")
 """Roots that no actor makes, except the tag of a rollback."""
 CHECKPOINTS = "checkpoint/"
-"""The files of streams, which one reader after the other has."""
 COPIES = "copy/"
-"""The folder of the table's clone."""
 EARLIEST = "snapshot/EARLIEST"
 _OWN = ("manifest/", "bucket-", "index/")
 """Names that only one actor gives."""
@@ -56,7 +54,7 @@ class Independence:
         self._owned = not rides and self._lists_owned
 
     def holds(self, request: Request | None, index: int, objects: Objects) -> bool:
-        """A request concerns its own actor only, and the actor cannot sleep before it."""
+        """Whether a request concerns its own actor only, and the actor cannot sleep before it."""
         if request is None or request.operation == "drop":
             return False
         label, awaited = self._scenario.actors[index].holds
@@ -89,8 +87,8 @@ class Independence:
         return request.operation == "write"
 
     def left(self, in_flight: tuple[Request, ...], objects: Objects) -> tuple[Request, ...]:
-        """Without those that can do nothing any more: a create of a snapshot that exists and stays, and a write of a
-        file of its writer's own that holds these bytes, as no other bytes are ever written under its name.
+        """The requests in flight that can still do something. A create of a snapshot that exists and stays can do nothing, nor
+        a write of a file of its writer's own that holds these bytes, as no other bytes are ever written under its name.
         """
         return tuple(request for request in in_flight if not self._is_void(request, objects))
 

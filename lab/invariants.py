@@ -40,13 +40,10 @@ class Context:
 
     Attributes:
         removed: the identities of snapshots that a rollback or an overwriting writer removed on purpose.
-        published: every snapshot that ever existed.
         gone: the names of commits that were reported, and then dropped together with their table.
         troubled: something has failed so far, or taken very long.
         deletes: the table may hold half-expired snapshots below the top.
         foreign: a writer may rename over published snapshots.
-        twins: commit labels that share one identity.
-        keyed: the table has a primary key: rows replace each other.
     """
 
     removed: Collection[str] = ()
@@ -59,7 +56,6 @@ class Context:
     keyed: bool = False
 
     def undone(self, identity: str) -> bool:
-        """This snapshot, or one that it is based on, was removed on purpose."""
         seen: set[str] = set()
         while identity and identity not in seen:
             if identity in self.removed:
@@ -161,7 +157,6 @@ def _not_as_told(line: Told, reading: Reading, context: Context) -> Iterator[Vio
 
 
 def _of_the_table(objects: Objects, reading: Reading, context: Context) -> Iterator[Violation]:
-    """What does not depend on a caller: references, counts, one history."""
     if reading.failure:
         yield Violation("G4", f"the table cannot be read: {reading.failure}")
     for number, view in enumerate(reading.views):

@@ -36,12 +36,8 @@ SHIPPED_USERS = identity.REMEMBERED_USERS
 
 
 def expirer(retained: int = 1, *, times: int = 1, every_s: float | None = None) -> Role:
-    """Expire snapshots with the shipped code.
-
-    Args:
-        retained: the number of snapshots to keep.
-        every_s: the seconds between two runs by this actor's clock; the table's own retention then decides. None: as if
-            all earlier snapshots were old, and every actor under way had slept.
+    """Expire snapshots with the shipped code, by this actor's clock every `every_s` seconds, so that the table's own
+    retention decides. Without `every_s` all earlier snapshots count as old, and every actor under way as having slept.
     """
 
     def role(stage: Stage) -> None:
@@ -101,7 +97,7 @@ def restorer(to: int = 0, *, back: int = 0) -> Role:
 
 
 def tagger(name: str, of: int | str) -> Role:
-    """Of a snapshot or of another tag, with the shipped code. The caller is told only that it was made."""
+    """Tag a snapshot or copy a tag with the shipped code. The caller is told only that it was made."""
 
     def role(stage: Stage) -> None:
         timeline = stage.timeline()
@@ -117,8 +113,6 @@ def tagger(name: str, of: int | str) -> Role:
 
 
 def untagger(name: str) -> Role:
-    """And what only it needs, with the shipped code."""
-
     def role(stage: Stage) -> None:
         timeline = stage.timeline()
         try:
@@ -130,7 +124,7 @@ def untagger(name: str) -> Role:
 
 
 def cleaner(old: Callable[[str], bool]) -> Role:
-    """With the shipped code. `old` decides by a file's key whether it is old enough."""
+    """Clean orphan files with the shipped code. `old` decides by a file's key whether it is old enough."""
 
     def role(stage: Stage) -> None:
         timeline = Timeline(cast(Store, _Aged(stage.store, old)), PATHS, stage.around.executor)
@@ -170,7 +164,7 @@ class _Aged:
 
 
 def hints(**values: bytes | None) -> Role:
-    """By hand; those that are None are removed: `hints(EARLIEST=None)`."""
+    """Set hints by hand, and remove those that are None: `hints(EARLIEST=None)`."""
 
     def role(stage: Stage) -> None:
         for name, data in values.items():
@@ -183,7 +177,7 @@ def hints(**values: bytes | None) -> Role:
 
 
 def forgetful(role: Role, users: int = 1) -> Role:
-    """On a table whose snapshots remember this number of commit users only; those of other roles are as shipped."""
+    """Play the role on a table whose snapshots remember this number of commit users only."""
 
     def smaller(stage: Stage) -> None:
         with patch.object(identity, "REMEMBERED_USERS", users):
@@ -205,7 +199,7 @@ def alterer(**options: str) -> Role:
 
 
 def dropper(again: TableSchema | None = None, commits: int = 0) -> Role:
-    """At once. If a schema is given, create another table at the same location, and commit to it."""
+    """Drop the table at once. If a schema is given, create another table at the same location, and commit to it."""
 
     def role(stage: Stage) -> None:
         stage.wire(Request("drop", ""))

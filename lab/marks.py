@@ -37,7 +37,7 @@ def positions_in(data: bytes, found: DeletionVectorRange) -> tuple[int, ...]:
 
 
 def marks_in(entries: Sequence[IndexEntry], files: Mapping[str, bytes]) -> dict[str, tuple[int, ...]]:
-    """By data file. If two live index files cover one file, the later one counts."""
+    """The marked rows by data file. If two live index files cover one file, the later one counts."""
     return {
         vector.data_file: positions_in(files[entry.file.file_name], vector)
         for entry in entries

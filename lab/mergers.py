@@ -40,7 +40,8 @@ _SHIPPED = ((append_table, "uuid"), (append_table, "TableWriter"), (run, "MACHIN
 
 @dataclass(frozen=True)
 class KeyedChange:
-    """`steps` is the length of the mutant's shortest story."""
+    """A MERGE of rows that each have a key: the row with the key is replaced, or there is none and one is added. `puts`
+    are the keys of the source; with a minus sign, the row with the key is deleted."""
 
     label: str
     puts: tuple[str, ...]
@@ -101,7 +102,7 @@ def changed_by_name(changer: FileChanger, splits: Sequence[Split]) -> Iterator[F
 
 
 class NamedRows:
-    """Until the mutant is killed. The story is written while the bug is still planted."""
+    """Writes new rows into a file that is named after them, which travels with the commit."""
 
     def __init__(self, store: Any, schema: Any, job: str, travelling: bool) -> None:
         self._job, self._rows = job, list[str]()
@@ -121,7 +122,7 @@ class NamedRows:
 
 
 def merger(*puts: str) -> Role:
-    """In one commit, planned again as often as the shipped code does. For `puts` see `KeyedChange`."""
+    """Change the rows of some keys in one commit, planned again as often as the shipped code does (see `KeyedChange`)."""
 
     def role(stage: Stage) -> None:
         label = f"{stage.name}1"
@@ -159,7 +160,6 @@ def _no_transaction(**about: Any) -> Any:
 
 
 def _on_this(stage: Stage) -> AbstractContextManager[Any]:
-    """The shipped code with the clock and the ids of an actor, and with files that are named after their rows."""
     shipped = [(owner, name, getattr(owner, name)) for owner, name in _SHIPPED]
     stage.while_others_play = lambda: _all(shipped)
     ids = SimpleNamespace(uuid4=stage.around.new_uuid)
@@ -175,7 +175,7 @@ def _all(patches: Sequence[tuple[Any, str, Any]]) -> AbstractContextManager[Any]
 
 
 def adder(*keys: str) -> Role:
-    """One file with a row of each key, whether there is one or not."""
+    """Append one file with a row of each key, whether there is one or not."""
 
     def role(stage: Stage) -> None:
         label = f"{stage.name}1"

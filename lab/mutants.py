@@ -169,7 +169,7 @@ def _new_bytes_each_send(self: run.CommitRun, effect: do.Publish) -> ev.Event:
 
 
 def _base_with_deletions(self: settling.Settler, base: Base) -> Merge:
-    """A rollback on an unchanged base: the DELETE of a file hides that the rollback brings it back."""
+    """The base of a rollback counts as unchanged: the DELETE of a file hides that the rollback brings it back."""
     return Merge("none", (), ())
 
 

@@ -28,7 +28,6 @@ def _as_written(self: _Rules, entries: Any, base: Any, largest: Any) -> Any:
 
 
 def _blind(old: Sequence[IndexEntry], changes: Iterable[IndexEntry]) -> list[IndexEntry]:
-    """An index file replaces the one of its bucket, whichever that is, as in Apache Paimon."""
     found = {(e.partition, e.bucket, e.file.index_type): e for e in old}
     for entry in changes:
         if entry.kind == ADD:
@@ -37,7 +36,6 @@ def _blind(old: Sequence[IndexEntry], changes: Iterable[IndexEntry]) -> list[Ind
 
 
 def _whatever_its_type(old: Sequence[IndexEntry], changes: Iterable[IndexEntry]) -> list[IndexEntry]:
-    """An index file replaces that of its bucket, also one of another type."""
     return list({(e.partition, e.bucket): e for e in (*old, *changes) if e.kind == ADD}.values())
 
 

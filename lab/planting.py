@@ -21,8 +21,6 @@ Patch = tuple[Any, Any, Any]
 
 @dataclass(frozen=True)
 class Kill:
-    """`steps` is the length of the mutant's shortest story."""
-
     mutant: str
     scenario: str
     violation: str
@@ -65,7 +63,7 @@ class Mutant:
             yield
 
     def hunt(self) -> Hunt:
-        """Until the mutant is killed. The story is written while the bug is still planted."""
+        """Explore scenarios until the mutant is killed. The story is written while the bug is still planted."""
         with self.planted():
             for world in self.worlds:
                 found = explore(world)

@@ -35,7 +35,6 @@ class Play:
     Attributes:
         history: one history that leads to this state.
         pending: the request that it waits for; None if the actor has ended or died.
-        told: the outcomes that its callers got.
         events: those that its commit machines have seen, by name, for the story.
     """
 
@@ -90,7 +89,6 @@ class Cast:
         return known
 
     def dies(self, actor: int, number: int) -> int:
-        """Only the outcomes that it reported remain."""
         known = self._dead.get((actor, number))
         if known is None:
             play = self.plays[number]
@@ -111,12 +109,10 @@ class Cast:
             self._waiting.clear()
 
     def _run(self, actor: int, history: tuple[Exchange, ...], private: Callable[[Request], Reply | None]) -> int:
-        """Through a history and its following private requests, to the first new state."""
         self.runs += 1
         return _Run(self, actor, history, private).begin(self._keeps)
 
     def reached(self, actor: int, run: _Run, pending: Request | None) -> tuple[int, bool]:
-        """With whether the state is new."""
         known = len(self.plays)
         number = self._number(*self._state(actor, run.stage, tuple(run.past), run.since_event, pending))
         if run.rests:
@@ -125,7 +121,6 @@ class Cast:
         return number, number == known
 
     def waits(self, run: _Run, number: int) -> bool:
-        """A run may wait in this state, from which it then goes on."""
         if len(self._waiting) < MOST_WAITING:
             self._waiting[number] = run
             return True
@@ -157,7 +152,6 @@ class Cast:
 
 
 def _asked(history: tuple[Exchange, ...], pending: Request) -> tuple[tuple[Request, Reply | None], ...]:
-    """Of a clone, without the listings of everything whose files it has copied."""
     asked = [(q.operation, q.key) for q, _ in history] + [(pending.operation, pending.key)]
     copied = max((n for n, one in enumerate(asked) if one == ROOTS_AGAIN), default=0)
     return tuple((q, None if n < copied and asked[n] == EVERYTHING else r) for n, (q, r) in enumerate(history))
@@ -165,11 +159,8 @@ def _asked(history: tuple[Exchange, ...], pending: Request) -> tuple[tuple[Reque
 
 class _Run:
     """One actor that plays: again through a history, and on from there until it waits for a reply of the store.
-
-    Attributes:
-        past: the requests with their replies so far.
-        since_event: how many of them came before its commit machines saw their last event.
-        rests: the numbers of the states that were reached since the run began, or went on.
+    `since_event` counts the requests since its commit machines saw their last event, `rests` are the numbers of the
+    states that were reached since the run began or went on.
     """
 
     def __init__(
@@ -185,7 +176,6 @@ class _Run:
         self.stage = Stage(whom.name, actor + 1, self._wire, self._clock, schema=cast.schema, on_event=self._noted)
 
     def begin(self, may_wait: bool) -> int:
-        """Returns the first state after the history."""
         if may_wait:
             self._turn = Turn(self._play)
             self._turn.resume(None)

@@ -32,11 +32,8 @@ class Published:
 
     Attributes:
         base: the identity of the snapshot that it is based on.
-        commit: the name of the commit that made it, "" if its writer does not record one.
         rows: what readers saw in it; None if it could not be read even then.
-        added: the rows in the files that it adds.
         read: the identity of the snapshot whose rows it replaces, in these `partitions`; "" if it is not an overwrite.
-        deletes: the rows that it marks as deleted.
         restores: the id of the snapshot to which it rolls the table back.
         puts: the keys that it writes, or deletes.
         undoes: the commit that it takes back.
@@ -61,7 +58,6 @@ History = Mapping[str, Published]
 
 
 def chain(history: History, identity: str) -> Iterator[Published]:
-    """From the top down."""
     seen: set[str] = set()
     while identity in history and identity not in seen:
         seen.add(identity)
@@ -95,13 +91,12 @@ def _said(data: bytes) -> tuple[int, dict[str, str], Any]:
 
 
 class Chronicle:
-    """As they appear. The same bytes with the same lists are parsed once."""
+    """The snapshots as they appear. The same bytes with the same lists are parsed once."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[bytes | None, ...], Published] = {}
 
     def noted(self, history: History, objects: Objects, key: str) -> History:
-        """Extended by the snapshot that `key` holds now."""
         data = objects[key]
         number, said, _ = _said(data)
         snapshot = parse_snapshot(data, key)
@@ -113,7 +108,6 @@ class Chronicle:
         return {**history, identity_of(data): self._known[known]}
 
     def all_of(self, objects: Objects) -> History:
-        """Of a store whose snapshots were not recorded, in the order of ids."""
         history: History = {}
         keys = [key for key in objects if key.startswith("snapshot/snapshot-")]
         for key in sorted(keys, key=lambda key: int(key.rpartition("-")[2])):

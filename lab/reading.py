@@ -31,12 +31,10 @@ class View:
     Attributes:
         files: its live data files; `before`: those of its base list alone.
         visible: the rows that they hold, without those that a deletion vector marks.
-        added: the rows in the files of its own delta.
         needs: every object that a reader of it requests.
         stray: data files with a live deletion vector that are not live themselves.
         twice: files with row ids that rows of another file have too.
         open_order: keys for which it is not clear which row is the newest one.
-        resurrected: old rows that a read with a filter returns.
         unindexed: rows of dynamic buckets whose keys the hash index of their bucket lacks.
     """
 
@@ -57,7 +55,7 @@ class View:
 
 @dataclass(frozen=True)
 class Reading:
-    """From the top down, as far as each snapshot is based on the one below."""
+    """The snapshots from the top down, as far as each is based on the one below."""
 
     views: tuple[View, ...] = ()
     failure: str = ""
@@ -68,13 +66,12 @@ class Reading:
 
 
 def newest_schema(objects: Objects) -> bytes:
-    """Or the lab's own if the store holds none."""
     keys = [key for key in objects if key.startswith("schema/schema-")]
     return objects[max(keys, key=lambda key: int(key.rpartition("-")[2]))] if keys else _PLAIN
 
 
 def look(objects: Objects, *, needs_schema: bool = False) -> Reading:
-    """As a fresh reader does. `needs_schema`: without a schema file, the table does not exist and the reading is empty."""
+    """Look as a fresh reader does. `needs_schema`: without a schema file, the table does not exist and the reading is empty."""
     if needs_schema and not any(key.startswith("schema/schema-") for key in objects):
         return Reading()
     with read_only(objects) as timeline:
@@ -137,8 +134,7 @@ def _unindexed(
 def _visible(
     alive: list[ManifestEntry], index: list[IndexEntry], objects: Objects, keys: FileKeys
 ) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
-    """The rows that readers see, what is wrong with their order, and old rows that a filter brings back. Rows with a
-    key are merged."""
+    """The rows that readers see (merged by key), what is wrong with their order, and what a filter brings back."""
     files = {e.file.file_name: objects[keys.index(e)] for e in index if keys.index(e) in objects}
     marks = marks_in([e for e in index if e.file.file_name in files], files)
     schema = newest_schema(objects)

@@ -24,7 +24,6 @@ from .stage import Stage, file_keys, read_only
 _ONLY_OLD = "bucket-0/data-old1."
 _NAMED_BY_ROOTS = ("manifest/", "bucket-", "index/")
 _REPLACED = (*history(1), Actor("over", writer(overwrites=True), "overwriter"))
-"""Snapshot 2 has replaced the file of snapshot 1."""
 _REPLACED_AND_EXPIRED = (_REPLACED[-1], Actor("gone", expirer(), "expirer"))
 
 
@@ -52,7 +51,6 @@ def left_behind(objects: Objects, doomed: tuple[str, ...]) -> Iterator[str]:
 
 
 def expiring_past_a_refusal() -> Scenario:
-    """With the file that only snapshot 1 has."""
     return _past_a_refusal("expiring", Actor("X", expirer(), "expirer"), _REPLACED, ("snapshot/snapshot-1", _ONLY_OLD))
 
 
@@ -63,13 +61,11 @@ def cleaning_past_a_refusal() -> Scenario:
 
 
 def untagging_past_a_refusal() -> Scenario:
-    """The tag of an expired snapshot is deleted, with the file that only it has."""
     before = (*history(1), Actor("first", tagger("eod", 1), "tagger"), *_REPLACED_AND_EXPIRED)
     return _past_a_refusal("untagging", Actor("D", untagger("eod"), "untagger"), before, ("tag/", _ONLY_OLD))
 
 
 def unbranching_past_a_refusal() -> Scenario:
-    """The branch of an expired snapshot is deleted, and then old files are cleaned."""
     before = (*history(1), Actor("first", branch_maker(1), "brancher"), *_REPLACED_AND_EXPIRED)
     cut = Actor("D", _all(branch_remover(), cleaner(_made_before)), "unbrancher")
     return _past_a_refusal("unbranching", cut, before, ("branch/",), GIVEN)
@@ -84,7 +80,7 @@ def _all(*roles: Role) -> Role:
 
 
 def _made_before(key: str) -> bool:
-    """Names hold the number of who made them; those who played before have numbers from 100 on."""
+    """Whether the file was there before: names hold the number of their maker, from 100 on for those who played before."""
     return "-0000006" in key or "old" in key or "over" in key
 
 

@@ -22,9 +22,7 @@ from .stage import PATHS, Stage, file_of, rows_in
 
 
 def compactor(*, warm: bool = False) -> Role:
-    """All live files become one, without the rows that are marked. `warm`: its committer begins with the snapshot that
-    it read, and does not look for a newer one first.
-    """
+    """Rewrite all live files as one without the marked rows. `warm`: the committer does not look for a newer snapshot."""
 
     def role(stage: Stage) -> None:
         committer = stage.committer()
@@ -74,8 +72,6 @@ def _compaction(stage: Stage, label: str) -> CommitRequest | None:
 
 
 def deleter(row: str) -> Role:
-    """By a deletion vector. Rows that were marked before stay marked."""
-
     def role(stage: Stage) -> None:
         timeline, label = stage.timeline(), f"{stage.name}1"
         try:
@@ -90,7 +86,7 @@ def deleter(row: str) -> Role:
 
 
 def _deletion(timeline: Timeline, read: Snapshot, row: str, label: str) -> CommitRequest | None:
-    """One index file holds the vectors of all files of the table. It is replaced as a whole (format/manifests §7)."""
+    """The vectors of all files of the table are in one index file, which is replaced as a whole (format/manifests §7)."""
     marked = {name: list(positions) for name, positions in marks_of(timeline, read).items()}
     names = [e.file.file_name for e in live(timeline.entries(timeline.manifests(read)))]
     owner = next((name for name in names if row in rows_in(name)), None)

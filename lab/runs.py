@@ -24,7 +24,6 @@ class Finding:
 
 
 def named(name: str) -> Scenario:
-    """Raises KeyError."""
     return {scenario.name: scenario for scenario in (*NIGHTLY, *DAILY)}[name]
 
 
@@ -33,7 +32,7 @@ def explore_named(name: str, max_seconds: float | None = None) -> Finding:
 
 
 def explore_or_walk(name: str, max_seconds: float, walk_seconds: float) -> list[Finding]:
-    """Also walk through a scenario at random, if its time does not suffice."""
+    """Also walk through a scenario at random if the time does not suffice to explore it."""
     explored = explore_named(name, max_seconds)
     if explored.exhausted or explored.story:
         return [explored]

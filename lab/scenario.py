@@ -19,8 +19,6 @@ class Scenario:
     """One small world.
 
     Attributes:
-        before: actors that have played, alone and without faults, before the scenario begins.
-        budget: the largest number of faults.
         faults, victims: the faults that may strike, and whom; None for all.
         strikes: prefix of the labels of the requests that they may strike.
         alike: writers that differ in their names only. They begin in this order.

@@ -20,7 +20,6 @@ FAULTS = frozenset(
 
 
 def riders(count: int, budget: int, commits: int = 1, faults: frozenset[str] | None = FAULTS) -> Scenario:
-    """Writers that differ in their names only."""
     names = tuple(chr(ord("A") + n) for n in range(count))
     name = f"{count} riders, {budget} faults" + (f", {commits} commits each" if commits > 1 else "")
     actors = tuple(Actor(n, writer(commits, rides=True)) for n in names)
@@ -31,12 +30,12 @@ TWO = (Actor("old", writer(2)),)
 
 
 def _loser(name: str = "A", **more: Any) -> Actor:
-    """Builds on the first of two snapshots, loses, and asks others to carry it."""
+    """A writer that builds on the first of two snapshots, loses, and asks others to carry it."""
     return Actor(name, writer(rides=True, behind=True, **more))
 
 
 def _first(name: str = "A", **more: Any) -> Actor:
-    """Knows of others, and asks them before it has lost to anybody."""
+    """A writer that knows of others, and asks them before it has lost to anybody."""
     return Actor(name, writer(rides=True, meets=True, **more))
 
 
@@ -47,9 +46,7 @@ def _carrier(name: str = "C", **more: Any) -> Actor:
 def ridden(
     budget: int, carriers: int = 1, strikes: str = "", faults: frozenset[str] | None = FAULTS, commits: int = 1
 ) -> Scenario:
-    """A rider, and writers that may carry it. `strikes`: faults may strike these requests of the rider, else those of
-    everybody.
-    """
+    """A rider, and writers that may carry it. Faults may strike only the requests of the rider that `strikes` names."""
     names = ("C", "D", "E")[:carriers]
     actors = (_loser(), *(_carrier(name, commits=commits) for name in names))
     name = f"ridden, {carriers} carrier{'s' if carriers > 1 else ''}, {budget} faults"
@@ -68,9 +65,9 @@ LOOKING = "list snapshot/"
 def dead_rider(
     *, recovers: bool = False, cleans: bool = False, resolves: bool = False, first: bool = False
 ) -> Scenario:
-    """A rider dies, or gives up, right after it has asked to be carried (`first`: before it has lost to anybody).
-    Another carries it, while it is recovered, its files are cleaned away, or it asks what became of it. Whoever
-    recovers it publishes it, if nobody has carried it yet.
+    """A rider dies or gives up after it has asked to be carried (`first`: before it has lost to anybody). Another
+    carries it while it is recovered, its files are cleaned away, or it asks what became of it. A recovery publishes it
+    if nobody carried it.
     """
     sweep = cleaner(lambda key: "-A1" in key or "00000001-0000" in key)
     others = (
@@ -96,9 +93,7 @@ def dead_rider(
 
 
 def refused_rider(*, first: bool) -> Scenario:
-    """The store refuses one request of a writer that asks to be carried (`first`: before it has lost to anybody), so
-    that it does not know whether it is, and asks.
-    """
+    """The store refuses one request of a writer that asks to be carried, so that it does not know whether it is, and asks."""
     rider = _first("A", resolves=True) if first else _loser("A", resolves=True)
     return Scenario(
         f"a rider that {'asked first' if first else 'has lost'} is refused and resolved",
@@ -170,9 +165,7 @@ def restarted_rider(budget: int, strikes: str = "") -> Scenario:
 
 
 def recovered_rider(budget: int, *, carried: bool = True, asks: bool = False) -> Scenario:
-    """A recovery takes a rider over that is merely slow, and publishes its manifests beside it, while another may carry
-    it. `asks`: the rider asks what became of it, if it does not know.
-    """
+    """A recovery takes over a slow rider, while another may carry it. `asks`: the rider asks what became of it."""
     others = (_carrier(),) if carried else ()
     actors = (_loser("A", journaled=True, resolves=asks), *others, Actor("R", recoverer(), "recoverer"))
     name = "a slow rider is recovered" + ("" if carried else " alone") + (" and asks" if asks else "")
@@ -191,7 +184,6 @@ def recovered_rider(budget: int, *, carried: bool = True, asks: bool = False) ->
 
 
 def _dies(name: str, *others: Actor) -> Scenario:
-    """While it asks to be carried, or right after it; then come the others."""
     return Scenario(
         name,
         (_loser("A", journaled=True), *others),
@@ -212,8 +204,8 @@ def rider_recovered_twice() -> Scenario:
 
 
 def rider_recovered_too_late() -> Scenario:
-    """One recovery sleeps before it publishes a dead rider. Another writer, which carries nobody, takes both snapshots
-    that the rider's intent is open for, and a second recovery reports what became of it.
+    """One recovery sleeps before it publishes a dead rider. Another writer takes both snapshots that the rider's intent
+    is open for, and a second recovery reports what became of it.
     """
     return _dies(
         "a dead rider is recovered too late",

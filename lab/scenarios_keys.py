@@ -103,9 +103,7 @@ def marking_beside_full(budget: int) -> Scenario:
 
 
 def indexing(budget: int, *, writers: int = 2, compactors: int = 2) -> Scenario:
-    """Jobs add new keys to one dynamic bucket (and write a key again that is above level 0), and compactors mark older
-    rows in it: its two index files are replaced at once.
-    """
+    """Jobs add keys to one dynamic bucket while compactors mark older rows in it: its two index files are replaced at once."""
     before = (_job("old", "1", bucket=0), _compactor("one", lookup=True))
     actors = (
         *(
@@ -122,9 +120,7 @@ def indexing(budget: int, *, writers: int = 2, compactors: int = 2) -> Scenario:
 def changing_keys(
     budget: int, *, changers: int = 1, drops: bool = True, keys: tuple[str, ...] = (), strikes: str = ""
 ) -> Scenario:
-    """A row is changed beside an older job that upserts it, and beside one that removes all rows (`drops`) and may
-    write some again (`keys`).
-    """
+    """A row is changed beside an older job that upserts it, and one that removes all rows (`drops`) and may write `keys`."""
     jobs = tuple(Actor(name, Changer(("1",), ahead=20 + n)) for n, name in enumerate("MN"[:changers]))
     actors = (_job("A", "1", "2", ahead=10), *jobs)
     actors = (*actors, Actor("D", Replacer(keys, ahead=30))) if drops else actors

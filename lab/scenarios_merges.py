@@ -14,7 +14,6 @@ from .stage import lab_schema
 _SCHEMA = lab_schema(**{"deletion-vectors.enabled": "true"})
 _ONE_FILE = (Actor("old", adder("1", "2", "3")),)
 _MARKED = (*_ONE_FILE, Actor("gone", merger("-3"), "merger"))
-"""A file of three rows, one of which is deleted by a vector."""
 
 
 def _of_rows(name: str, budget: int, actors: tuple[Actor, ...], before: tuple[Actor, ...] = _MARKED) -> Scenario:
@@ -32,10 +31,8 @@ def _of_rows(name: str, budget: int, actors: tuple[Actor, ...], before: tuple[Ac
 
 
 def changing_rows(budget: int, *, mergers: int = 2, compactors: int = 2, marked: bool = True) -> Scenario:
-    """Jobs that change rows of a file by key, beside compactors that rewrite that very file.
-
-    The first one updates a row and adds one; the second one deletes a row. All of them land, planned again where it
-    takes. `marked`: the file already has a vector, in an index file that all of them replace.
+    """Jobs change rows of a file by key, beside compactors that rewrite that file. All of them land, planned again
+    where it takes. `marked`: the file already has a vector, in an index file that all of them replace.
     """
     jobs = (Actor("M", merger("1", "4"), "merger"), Actor("N", merger("-2"), "merger"))[:mergers]
     rewriters = tuple(Actor(name, compactor(warm=True), "compactor") for name in "CD"[:compactors])

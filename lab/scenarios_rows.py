@@ -87,9 +87,7 @@ def compacting(budget: int) -> Scenario:
 
 
 def compacting_beside_overwrite(budget: int) -> Scenario:
-    """A compaction beside a writer, and beside one that replaces what it reads. The compaction may merge the writer's
-    new rows with rows that are replaced, so its output must not simply be deleted.
-    """
+    """A compaction beside a writer and an overwrite may merge new rows with replaced ones: its output must not be deleted."""
     actors = (Actor("A", writer()), Actor("C", compactor(), "compactor"), _overwriter())
     name = f"compacting beside an overwrite, {budget} faults"
     return Scenario(name, actors, budget, before=history(1), victims=frozenset("C"), lands=frozenset("A"))
@@ -105,7 +103,6 @@ def merging(budget: int) -> Scenario:
 
 
 def _marked() -> tuple[Actor, ...]:
-    """Two files, one row of which is deleted by a vector."""
     return (*history(2), Actor("gone", deleter("old1"), "deleter"))
 
 

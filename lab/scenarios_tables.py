@@ -21,9 +21,7 @@ ALTERED = {
 
 
 def altered(what: str, budget: int) -> Scenario:
-    """An option that files depend on is changed beside the first commit. Whichever wins, acknowledged rows can be read
-    with the newest schema, and later writers can write.
-    """
+    """An option that files depend on is changed beside the first commit. Acknowledged rows can be read with the newest schema."""
     actors = (
         Actor("A", writer()),
         Actor("Y", alterer(**ALTERED[what]), "alterer"),
@@ -35,9 +33,8 @@ def altered(what: str, budget: int) -> Scenario:
 
 
 def dropped(commits: int | None, budget: int, *, before: int = 1) -> Scenario:
-    """A table is dropped beside a warm writer, and made again: the old writer's commits do not get into the new table.
-
-    `commits`: those of the new table, None if it is not made again; `before`: those of the old one.
+    """A table is dropped beside a warm writer, whose commits do not get into the new table that is made with `commits`
+    (None: none is made).
     """
     again = replace(lab_schema(), time_ms=1) if commits is not None else None
     actors = (

@@ -23,13 +23,11 @@ LIES: dict[str, dict[str, bytes | None]] = {
     "LATEST missing": {"EARLIEST": b"1", "LATEST": None},
     "no hints": {"EARLIEST": None, "LATEST": None},
 }
-"""Before a rollback, if they differ from what lakelatch's writers leave."""
+"""Hints before a rollback that differ from those that lakelatch's writers leave."""
 
 
 def expired(budget: int, commits: int = 2, *, by_hand: bool = False) -> Scenario:
-    """Other writers commit and expire while a writer sleeps. `by_hand`: young snapshots are expired too: no time passes
-    for the writer, and only VERIFY protects it.
-    """
+    """Other writers commit and expire while a writer sleeps. `by_hand`: no time passes, and only VERIFY protects the writer."""
     actors = (Actor("A", writer()), Actor("B", writer(commits)), Actor("X", expirer(), "expirer", after=("B",)))
     name = f"expired{' by hand' if by_hand else ''}, {budget} faults"
     return Scenario(name, actors, budget, before=history(2), victims=frozenset("A"), by_hand=by_hand)
@@ -63,11 +61,8 @@ def hinted() -> Scenario:
 
 
 def forked_identity(*, asleep: bool = True, early: bool = False) -> Scenario:
-    """A job dies on a freed name. Run again under its identity, it must not take the fork for its commit.
-
-    Args:
-        asleep: it sleeps until the name is free, instead of dying at any moment.
-        early: it is run again while it sleeps; it may have listed the snapshots long before it reads the last one.
+    """A job dies on a freed name. Run again under its identity, it must not take the fork for its commit. `asleep`: it
+    sleeps until the name is free, instead of dying at any moment. `early`: it is run again while it sleeps.
     """
     holds = ("create snapshot/", ("X",)) if asleep else ("", ())
     actors = (
@@ -145,9 +140,7 @@ def restored_while_expiring(budget: int) -> Scenario:
 
 
 def tagged_while_expiring(budget: int, strikes: str = "") -> Scenario:
-    """A tag is made of a snapshot that an expiry removes, while another writer commits. With `strikes` the writer is
-    done when the expiry begins.
-    """
+    """A tag is made of a snapshot that an expiry removes. With `strikes`, the other writer is done when the expiry begins."""
     before = (*history(1), Actor("over", writer(overwrites=True), "overwriter"))
     actors = (
         Actor("A", writer()),
@@ -191,9 +184,7 @@ def slow(what: str, *labels: str) -> Scenario:
 
 
 def forgotten(*, expires: bool) -> Scenario:
-    """A table that remembers one user: a writer that was forgotten and runs again still lands once, also where the
-    snapshot that remembered it `expires` meanwhile.
-    """
+    """A table remembers one user. A forgotten writer runs again and lands once, even if the remembering snapshot expires."""
     before = (
         Actor("old", forgetful(writer(identity=("etl", 7)))),
         Actor("last", forgetful(writer(2, identity=("other", 1)))),

@@ -18,7 +18,6 @@ DISTINCT = frozenset(
 
 
 def writers(count: int, budget: int, commits: int = 1, faults: frozenset[str] | None = None) -> Scenario:
-    """Writers that differ in their names only."""
     names = tuple(chr(ord("A") + n) for n in range(count))
     plural = "writer" if count == 1 else "writers"
     name = f"{count} {plural}, {budget} faults" + (f", {commits} commits each" if commits > 1 else "")

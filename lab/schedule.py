@@ -28,7 +28,6 @@ class Weather:
 
     Attributes:
         latency_s: the average time from a request to its answer. Each varies from half of it to one and a half times it.
-        faults: the probability of each that it strikes a request that it applies to.
         skew_s: the largest error of a wall clock.
     """
 
@@ -38,9 +37,7 @@ class Weather:
 
 
 class Simulation:
-    """A store, a weather, and actors in virtual time. `published` is called with each snapshot file that is created,
-    and with the store's contents at that moment.
-    """
+    """A store, a weather, and actors in virtual time. `published` is called with each new snapshot and the store's contents."""
 
     def __init__(
         self,

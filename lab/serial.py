@@ -21,7 +21,6 @@ from typing import Any, TypeVar
 N = TypeVar("N", bound=Hashable)
 
 MOST_STEPS = 100_000
-"""After so many steps a search is given up."""
 FARTHEST = 64
 """A commit is not tried farther than this before the place at which it was published."""
 
@@ -85,11 +84,10 @@ class Op:
 
     @property
     def takes(self) -> bool:
-        """Does it take rows away?"""
         return bool(self.undoes) or self.keeps is not None or any(put[0] in "*-" for put in self.puts)
 
     def on(self, state: State) -> State | None:
-        """None if it would have read something else.
+        """The state after this commit, or None if it would have read something else.
 
         >>> filled = Op("B", ("2",)).on(Op("A", ("1",)).on(State()))
         >>> Op("M", ("+1", "2")).on(filled).values, Op("M", ("+1",), found={"1": "B"}).on(filled)
@@ -122,7 +120,7 @@ class Op:
 
 
 def writer_of(value: str) -> str:
-    """It is in front of the underscore.
+    """The commit that wrote a value stands in front of the underscore.
 
     >>> writer_of("M1_A1"), writer_of("")
     ('M1', '')
@@ -154,8 +152,8 @@ def _empty(ops: Sequence[Op]) -> State:
 
 
 def by_publication(ops: Sequence[Op], values: Mapping[str, str]) -> tuple[tuple[str, ...] | None, int]:
-    """The order of publication, in which commits come as much earlier as their snapshots demand. If that leaves other
-    values, or does not respect the time: None, and how many commits have a place."""
+    """The order of publication, in which commits come as much earlier as their snapshots demand; None if that leaves
+    other values or does not respect the time. The number is how many commits have a place."""
     order: list[Op] = []
     states = [_empty(ops)]
     for op in ops:
@@ -184,7 +182,6 @@ def _respects_time(order: Sequence[Op]) -> bool:
 
 
 def _played(state: State, ops: Iterable[Op]) -> list[State]:
-    """Empty if one of them would have read something else."""
     played = []
     for op in ops:
         after = op.on(state)
@@ -242,8 +239,8 @@ def _ready(ops: Sequence[Op], before: Sequence[frozenset[str]], done: set[str]) 
 
 
 def closest_before(times: Mapping[N, tuple[float, float]]) -> dict[N, frozenset[N]]:
-    """For each commit those that had ended when it began, without those that had ended when one of these began. The
-    times are by one clock.
+    """For each commit those that had ended when it began, without those that an earlier one of these implies. The times
+    are by one clock.
     """
     ended = sorted((end, n) for n, (_, end) in enumerate(times.values()))
     names = list(times)
@@ -283,5 +280,5 @@ def kept_by(
 
 
 def values_of(rows: Iterable[str]) -> dict[str, str]:
-    """By key, of rows that are named `value~key`."""
+    """The values by key, of rows that are named `value~key`."""
     return {key: value for value, _, key in (row.partition("~") for row in rows)}

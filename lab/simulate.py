@@ -27,9 +27,6 @@ class Forecast:
     """The result of a simulation. Times are virtual.
 
     Attributes:
-        committed, failed, unknown: the number of commits with each outcome.
-        commits_per_minute: landed commits of all writers together.
-        retries_per_commit, requests_per_commit: averages over the landed commits.
         p50_ms, p99_ms, slowest_ms: how long a caller waits for a commit that lands, with retries and with the turns
             that it gave to other writers.
         store_requests: all requests that reached the store, with those of lost attempts and hints.
@@ -57,7 +54,6 @@ class Forecast:
         return hashlib.blake2b("\n".join(self.trace).encode(), digest_size=8).hexdigest()
 
     def to_dict(self) -> dict[str, Any]:
-        """Ready for JSON, without the trace itself."""
         return {**{k: v for k, v in asdict(self).items() if k != "trace"}, "trace_digest": self.trace_digest}
 
 
@@ -87,7 +83,6 @@ def simulate(
 
     Args:
         commits: of each writer.
-        latency_ms: of one request to the store.
         faults: 0 for no faults; 1 loses, cuts, throttles or refuses about every fifth create.
         groups: the table has option `commit.group` = `auto`.
         ended: called after each commit with the number of commits that have ended so far.
@@ -152,7 +147,7 @@ def _forecast(writers: int, simulation: Simulation, ledger: _Ledger) -> Forecast
 
 
 def _quantile(ascending: list[float], share: float) -> float:
-    """Not exceeded by this share of the values.
+    """The value that this share of the values does not exceed.
 
     >>> _quantile([1.0, 2.0, 3.0, 4.0], 0.5), _quantile([1.0, 2.0, 3.0, 4.0], 0.99)
     (2.0, 4.0)

@@ -25,7 +25,6 @@ from ..core.errors import Unsupported
 T = TypeVar("T")
 
 Objects: TypeAlias = Mapping[str, bytes]
-"""It is never changed in place."""
 
 _URL = "sim://lab/"
 OK, NOT_FOUND, EXISTS, SILENCE = 200, 404, 412, 0
@@ -57,12 +56,8 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """The reply to a request.
-
-    Attributes:
-        status: of HTTP, or 0 for no answer.
-        body: the bytes of a read, or (key, size) pairs of a list.
-        nap_s: the seconds that passed for the actor before it received the reply.
+    """The reply to a request, with the HTTP status (0 for no answer), the bytes of a read or (key, size) pairs of a
+    list, and the seconds that passed for the actor.
     """
 
     status: int
@@ -71,7 +66,7 @@ class Reply:
 
 
 def answer(objects: Objects, request: Request) -> tuple[Objects, Reply]:
-    """Without faults.
+    """What a request does without faults.
 
     >>> answer({}, Request("create", "a", b"x"))
     ({'a': b'x'}, Reply(status=200, body=None, nap_s=0.0))
@@ -127,9 +122,7 @@ HINT_FAULTS = ("garbage", "stale low", "stale high", "gone")
 
 @dataclass(frozen=True, slots=True)
 class Struck:
-    """The effect of a request under a fault; without a reply the actor died. `in_flight` will be applied later,
-    although the actor does not wait for it.
-    """
+    """The effect of a request under a fault; without a reply the actor died. `in_flight` is applied later."""
 
     objects: Objects
     reply: Reply | None
@@ -137,13 +130,12 @@ class Struck:
 
 
 def faults_of(request: Request) -> tuple[str, ...]:
-    """Apart from refusals of a deletion, which last."""
+    """The faults that may strike, apart from refusals of a deletion, which last."""
     hint = request.operation == "read" and request.key.rpartition("/")[2] in ("LATEST", "EARLIEST")
     return FAULTS[request.operation] + (HINT_FAULTS if hint else ())
 
 
 def strike(objects: Objects, request: Request, fault: str) -> Struck:
-    """`""` means no fault."""
     if fault.startswith(REFUSED):
         return Struck(*answer({**objects, HELD: fault.removeprefix(REFUSED).encode()}, request))
     applied, reply = answer(objects, request)
@@ -178,14 +170,13 @@ def strike(objects: Objects, request: Request, fault: str) -> Struck:
 
 
 def _without_newest(listed: tuple[tuple[str, int], ...], count: int) -> tuple[tuple[str, int], ...]:
-    """The names with the highest numbers are missing."""
     numbered = [(int(n), k) for k, _ in listed for n in [k.rpartition("-")[2]] if n.isdigit()]
     hidden = {key for _, key in sorted(numbered)[-count:]}
     return tuple(line for line in listed if line[0] not in hidden)
 
 
 class WireError(Exception):
-    """As a client raises an unsuccessful answer."""
+    """An unsuccessful answer, as a client raises it."""
 
     def __init__(self, status: int) -> None:
         super().__init__(f"HTTP {status}")
@@ -239,7 +230,6 @@ class SimulatedStore(FsspecStore):
         return self
 
     def _bounded(self, seconds: float, call: Callable[..., Awaitable[T]], *args: Any) -> T:
-        """It never waits for an event loop."""
         running: Any = call(self, *args)
         try:
             running.send(None)
@@ -297,7 +287,6 @@ class _VirtualPatience(Patience):
         return lambda call, *args: self._sent(again, within, call, *args)
 
     def _sent(self, again: Callable[[BaseException], bool], within: float, call: Callable[..., T], *args: Any) -> T:
-        """Make the first send directly. If it fails, tenacity takes over, with the first failure counted."""
         failures: list[Exception] = []
         try:
             return call(*args)

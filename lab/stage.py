@@ -62,8 +62,7 @@ def file_keys(schema_json: bytes) -> FileKeys:
 
 
 def file_of(*rows: str, made_by: str = "") -> str:
-    """The name of the data file that holds rows, named after the commits that made them (with one row per partition
-    `A1~0`, `A1~1`), or that a compaction wrote, which adds no rows.
+    """The name of the data file that holds rows, which names the commits that made them or the compaction that wrote it.
 
     >>> file_of("A1", "B1", made_by="C1"), rows_in("data-A1+B1@C1.parquet")
     ('data-A1+B1@C1.parquet', ('A1', 'B1'))
@@ -86,7 +85,6 @@ class Told:
         detail: the error's code, "replayed" for a replay, otherwise empty.
         snapshot: the snapshot in which it landed, or the one to look for.
         rows: the names of those that it adds; None for a single row that is named after the commit.
-        deletes: the names of the rows that it marks as deleted.
     """
 
     commit: str
@@ -116,7 +114,6 @@ class Batch:
     longest_s: float = 0.0
 
     def extra_s(self, latency_s: float) -> float:
-        """What a request of this latency adds to the time of the batch."""
         if not self.inside and not self.open_pools:
             self.begin(None)
         extra_s = max(0.0, latency_s - self.longest_s)
@@ -183,8 +180,6 @@ class _Wanted(Future[Any]):
 
 @dataclass
 class Clock:
-    """In seconds since the stage was set."""
-
     now_s: float = 0.0
     skew_s: float = 0.0
 
@@ -195,7 +190,6 @@ class Stage:
 
     Attributes:
         number: its uuids begin with it.
-        wire: where its requests are sent.
         beside: a journal beside the table, from which commits can be recovered.
         first_schema: the bytes of schema 0 when this actor opened the table; None if they do not matter.
         time_passes: waits take (virtual) time. The explorer tries every order of requests instead.
@@ -234,18 +228,15 @@ class Stage:
         PROBED.remember(self.store.url)
 
     def committer(self) -> Committer:
-        """As a fresh process would make it."""
         return Committer(self.store, PATHS, self.schema, self, self.around, self.first_schema)
 
     def committer_with(self, schema: TableSchema) -> Committer:
-        """As it is made for a schema change."""
         return Committer(self.store, PATHS, schema, self, self.around, self.first_schema)
 
     def timeline(self) -> Timeline:
         return Timeline(self.store, PATHS, self.around.executor)
 
     def record(self, entry: Entry, decisive: bool = False) -> PutOutcome | None:
-        """As an event, and beside the table if the actor keeps a journal there."""
         self.events.append(entry.event)
         self.on_event()
         return self.beside.record(entry, decisive) if self.beside is not None else None
@@ -271,8 +262,6 @@ class Died(BaseException):
 
 
 class Paused(BaseException):
-    """Until the reply to `request`."""
-
     def __init__(self, request: Request) -> None:
         super().__init__(request.label)
         self.request = request
@@ -280,7 +269,6 @@ class Paused(BaseException):
 
 @contextmanager
 def read_only(objects: Any) -> Iterator[Timeline]:
-    """With the shipped code, without faults."""
     from .simulated_store import answer
 
     stage = Stage("reader", 0, lambda request: answer(objects, request)[1])

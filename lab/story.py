@@ -30,7 +30,6 @@ def tell(found: Exploration) -> str:
 
 
 def _sentences(steps: Iterable[Step]) -> list[str]:
-    """Private requests without a fault are counted, not listed."""
     said: list[str] = []
     quiet: dict[str, int] = {}
     for step in steps:
@@ -68,7 +67,6 @@ def parse_replay_id(text: str) -> tuple[str, tuple[Choice, ...]]:
 
 
 def replay(scenario: Scenario, path: Iterable[Choice]) -> tuple[list[Step], list[Violation]]:
-    """The steps, and the violations at the end."""
     explorer = Explorer(scenario)
     path = tuple(path)
     world = explorer.first()

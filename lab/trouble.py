@@ -26,12 +26,8 @@ _SETTINGS, _RECORD, _READ = "trouble.json", "struck.jsonl", "table-was-read"
 
 @dataclass
 class Settings:
-    """For all tables of a folder.
-
-    Attributes:
-        url: the tables are stored below this URL.
-        seed: of the random choices for `faults`.
-        faults: operation of a store -> fault -> probability (0 to 1); see `backends.faulty.Faults`.
+    """The settings for all tables of a folder. `faults` maps the operations of a store to faults and their
+    probabilities (see `backends.faulty.Faults`); `seed` is that of their random choices.
     """
 
     url: str
@@ -66,7 +62,6 @@ class Trouble:
 
     @property
     def rival_rows(self) -> Path:
-        """An Arrow file."""
         return self.folder / "rival.arrow"
 
     def plan(self, strike: str, times: int = 1) -> None:
@@ -75,7 +70,6 @@ class Trouble:
             (self.folder / f"{strike}.{number:03}").touch()
 
     def planned(self) -> Counter[str]:
-        """Strikes that have not happened yet."""
         return Counter(path.stem for path in self.folder.glob("*.[0-9][0-9][0-9]"))
 
     def calm(self) -> None:
@@ -83,7 +77,6 @@ class Trouble:
             path.unlink(missing_ok=True)
 
     def take(self, strike: str, key: str) -> bool:
-        """A planned strike is recorded. False if none is planned."""
         for path in sorted(self.folder.glob(f"{strike}.*")):
             try:
                 path.unlink()
@@ -102,7 +95,7 @@ class Trouble:
             os.close(handle)
 
     def struck(self, strike: str | None = None) -> list[dict[str, str]]:
-        """In order: all, or those of one kind."""
+        """The strikes so far, in order: all, or those of one kind."""
         path = self.folder / _RECORD
         lines = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
         return [line for line in lines if strike in (None, line["strike"])]

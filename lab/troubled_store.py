@@ -161,7 +161,6 @@ class TroubledStore:
             raise Killed(f"{self._url}: {self._dead} ({key}){_AGAIN}")
 
     def _rival(self, strike: str, key: str) -> None:
-        """Through the store without faults."""
         if not self._trouble.take(strike, key):
             return
         import pyarrow.feather

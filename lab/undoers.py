@@ -22,8 +22,6 @@ from .stage import Stage
 
 
 def undoer(of: str) -> Role:
-    """If it has landed, with the shipped code. All others stay."""
-
     def role(stage: Stage) -> None:
         timeline, label, row = stage.timeline(), f"{stage.name}1", f"{of}1"
         try:
@@ -43,12 +41,7 @@ def undoer(of: str) -> Role:
 
 
 def undone_rider(budget: int, *, of: str = "A", undoers: str = "U", at_once: bool = False) -> Scenario:
-    """A rider and its carrier, and who takes one of the two back.
-
-    Args:
-        of: whose commit is undone: that of the rider A, or that of the carrier C.
-        at_once: from the beginning, and not only once the commit has ended.
-    """
+    """A rider and its carrier, and who takes the commit `of` one back, `at_once` while it may still be under way."""
     riding = (
         Actor("A", writer(rides=True, behind=True)),
         Actor("C", writer(rides=True, meets=True)),

@@ -82,7 +82,6 @@ class Upserter:
     def _placed(
         self, stage: Stage, rows: Sequence[KeyRow], index: Sequence[IndexEntry]
     ) -> tuple[int, tuple[tuple[tuple[bytes, int], BucketHashes], ...]]:
-        """Of the first key, for all of them."""
         if self.bucket is None:
             return 0, ()
         files = [e for e in index if e.file.index_type == HASH_INDEX]
@@ -165,7 +164,7 @@ def _marked(
     old: tuple[IndexEntry, ...],
     label: str,
 ) -> tuple[tuple[IndexEntry, ...], tuple[PendingUpload, ...]]:
-    """With the older rows of all keys of level 0; the index file before is replaced as a whole."""
+    """Mark the older rows of all keys of level 0. The index file before is replaced as a whole."""
     keys = {row.key for e in inputs for row in rows_of(e.file.file_name)}
     wanted = {name: set(positions) for name, positions in marks.items()}
     for entry in alive:
