@@ -64,8 +64,6 @@ def register(commands: Commands) -> None:
 
 
 class _InOrder(argparse.Action):
-    """(argument, value) pairs in the order in which they are given."""
-
     def __call__(self, parser: Any, namespace: Any, values: Any, option_string: str | None = None) -> None:
         setattr(namespace, self.dest, [*getattr(namespace, self.dest), (option_string, values)])
 
@@ -150,7 +148,7 @@ def _change(argument: str, value: str, args: argparse.Namespace) -> SchemaChange
 
 
 def _differences(before: TableSchema, after: TableSchema) -> Iterator[dict[str, Any]]:
-    """With stable keys: `what`, `name`, `before` and `after`. Columns are compared by field id."""
+    """The differences with the stable keys `what`, `name`, `before` and `after`. Columns are compared by field id."""
     from ..core.rows.types import sql, walk_fields
 
     def told(schema: TableSchema) -> dict[int, dict[str, Any]]:

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from ..table.table import Table
 
 Commands = Any
-"""argparse has no public name for it."""
 
 _NO_CHOICE = re.compile(r"invalid choice: '([^']*)'")
 _PAIR = re.compile(r"([\w.-]+)=\S+")
@@ -119,7 +118,7 @@ def add_command(
 def add_where(
     parser: Parser, about: str = "only rows for which this is true, as in SQL", metavar: str = "TEXT"
 ) -> None:
-    """And the zone of the dates and times in it."""
+    """The option for a condition on rows, and the one for the zone of the dates and times in it."""
     parser.add_argument("--where", metavar=metavar, help=about)
     told = "the zone of dates, and of times without one, where a column counts points in time: Europe/Berlin, +02:00"
     parser.add_argument("--time-zone", metavar="ZONE", help=told)
@@ -168,7 +167,6 @@ def pairs(texts: Sequence[str], argument: str) -> dict[str, str]:
 
 
 def names(text: str | None) -> list[str] | None:
-    """Separated by commas."""
     return None if text is None else [part.strip() for part in text.split(",") if part.strip()]
 
 

@@ -120,7 +120,7 @@ def column_of(text: str, argument: str = "--column") -> tuple[str, Any]:
 
 
 def named(text: str, argument: str) -> tuple[str, str]:
-    """Of NAME:TYPE.
+    """The two parts of NAME:TYPE.
 
     >>> named("c: ROW<a: INT>", "--column")
     ('c', 'ROW<a: INT>')
@@ -201,7 +201,6 @@ def add_files(parser: Parser, option: str | None = None, required: bool = True) 
 
 
 def add_commit(parser: Parser) -> None:
-    """Its identity, its properties, its journal."""
     parser.add_argument("--commit-user", metavar="NAME", help="with --identifier: makes the commit land exactly once")
     parser.add_argument(
         "--identifier", type=int, metavar="N", help="another number for each commit of the user, in any order"
@@ -253,8 +252,6 @@ def show_receipt(receipt: Receipt, rows: int, journal: str | None, output: Outpu
 
 
 class CountedRows:
-    """One file after the other; shows progress on a terminal."""
-
     def __init__(self, files: Sequence[str], schema: Any, file_format: str | None, nulls: tuple[str, ...]) -> None:
         self._files, self._schema, self._format, self._nulls = files, schema, file_format, nulls
         self.rows = 0
@@ -275,7 +272,7 @@ class CountedRows:
 
 
 def keep_journal(table: Table, argument: str | None, output: Output) -> str | None:
-    """The argument, else the environment's, the table's, or the user's."""
+    """The journal of the argument, else that of the environment, the table, or the user."""
     from ..coordinator.journal.file_journal import FileJournal
     from ..coordinator.journal.lines import OBJECT
     from ..coordinator.journal.object_journal import ObjectJournal

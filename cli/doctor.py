@@ -138,7 +138,6 @@ def _table(store: Store, branch: str) -> Check:
 
 
 def _left_undone(store: Store, branch: str) -> list[Check]:
-    """For options that promise more of a commit than lakelatch does."""
     from ..coordinator.history.timeline import Timeline
 
     with suppress(LakelatchError):  # there is no table, or the check "table" has reported the error
@@ -201,7 +200,7 @@ def _listing(store: Store, folder: str) -> Check:
 
 
 def _expectation(latency_ms: float, writers: int) -> tuple[Check, Forecast]:
-    """Simulated with the shipped committer in virtual time at this latency; with the forecast for so many writers."""
+    """A simulation of the shipped committer in virtual time at this latency, with the forecast for so many writers."""
     from ..lab.simulate import simulate
 
     one, many = (simulate(n, commits=FORECAST_COMMITS, latency_ms=max(latency_ms, 0.1)) for n in (1, writers))
@@ -238,7 +237,7 @@ def _atomic_create(store: Store, key: str) -> Check:
 
 
 def _write_and_clock(store: Store, key: str) -> tuple[list[Check], float | None]:
-    """With the latency of a request in milliseconds, if it could be measured."""
+    """Also returns the latency of a request in milliseconds, if it could be measured."""
     put_ms, get_ms = [], []
     skew: Check | None = None
     try:
@@ -348,7 +347,6 @@ def _race(store: Store, racers: int, rounds: int, prefix: str) -> Check:
 
 
 def _missing_folders(store: Store) -> list[Path]:
-    """Folders of a table on the local disk that do not exist yet, the innermost first."""
     if store.capabilities.native_scheme != "file":
         return []
     root = Path(local_path(store.url))

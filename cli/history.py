@@ -102,7 +102,6 @@ def _log_rows(history: list[dict[str, Any]]) -> tuple[list[str], list[list[Any]]
 
 
 def _short_log_rows(history: list[dict[str, Any]]) -> tuple[list[str], list[list[Any]]]:
-    """For 80 columns."""
     rows = []
     for row in history:
         kind, operation, user, number = (row[key] for key in ("kind", "operation", "commit_user", "identifier"))
@@ -147,7 +146,6 @@ def show(args: argparse.Namespace, output: Output) -> int:
 
 
 def show_record(table: Table, snapshot: Snapshot) -> dict[str, Any]:
-    """With stable keys."""
     from ..table.system import history_row
 
     timeline = table.timeline
@@ -246,7 +244,6 @@ def explain(args: argparse.Namespace, output: Output) -> int:
 
 
 def explain_record(table: Table, snapshot: Snapshot) -> dict[str, Any]:
-    """With stable keys."""
     from ..coordinator.history.lost import lost_attempts
     from ..coordinator.history.timeline import base_of
     from ..core.metadata.data_file import ADD
@@ -271,7 +268,7 @@ def explain_record(table: Table, snapshot: Snapshot) -> dict[str, Any]:
 
 
 def _events_of(table: Table, commit: Commit, argument: str | None) -> tuple[list[Entry], Path]:
-    """Of a commit, or of that which created its snapshot, if a journal has them; and the path of that journal."""
+    """The events of a commit, or of the one that created its snapshot, if a journal has them; and that journal's path."""
     from ..coordinator.journal.lines import read_journal
     from ..coordinator.journal.object_journal import file_of
 

@@ -62,7 +62,7 @@ def schema(args: argparse.Namespace, output: Output) -> int:
 
 
 def schema_record(found: TableSchema) -> dict[str, Any]:
-    """With stable keys; `type` is SQL text."""
+    """The schema with stable keys; `type` is SQL text."""
     from ..core.rows.types import sql
 
     columns = [

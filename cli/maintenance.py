@@ -124,7 +124,6 @@ def show(output: Output, keys: Sequence[str], count: int | None = None) -> None:
 
 
 def progress(what: str) -> Any:
-    """Shows on a terminal how many files were `what` ("deleted", say) so far."""
     if not sys.stderr.isatty():
         return None
 

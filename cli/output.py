@@ -32,7 +32,6 @@ class Output:
         print(text)
 
     def note(self, text: str) -> None:
-        """What is not part of the result, such as progress or a notice."""
         print(text, file=sys.stderr, flush=True)
 
     def table(
@@ -148,7 +147,7 @@ def _is_numeric(rows: Sequence[Sequence[Any]], column: int) -> bool:
 
 
 def cell(value: Any) -> str:
-    """On one line.
+    """The value on one line.
 
     >>> cell(None), cell(True), cell({"a": 1}), cell("two\\nlines")
     ('null', 'true', '{"a": 1}', 'two\\\\nlines')
@@ -163,7 +162,7 @@ def cell(value: Any) -> str:
 
 
 def moment(time_ms: int | None) -> str:
-    """From milliseconds since 1970.
+    """The time of milliseconds since 1970.
 
     >>> moment(0)
     '1970-01-01T00:00:00.000Z'

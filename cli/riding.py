@@ -22,13 +22,12 @@ if TYPE_CHECKING:
     from ..lab.simulate import Forecast
 
 LOOKED_AT = 30
-"""The newest snapshots, which tell how busy a table is."""
 BUSY_PER_MINUTE, BUSY_WRITERS = 30, 3
 """A table is busy if at least so many writers make at least so many commits a minute."""
 
 
 def forecast(latency_ms: float, alone: Forecast, commits: int) -> str:
-    """Simulated, for as many writers as in a forecast without riding."""
+    """A simulation for as many writers as in a forecast without riding."""
     from ..lab.simulate import simulate
 
     riding = simulate(alone.writers, commits=commits, latency_ms=latency_ms, groups=True)

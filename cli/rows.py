@@ -29,7 +29,6 @@ from .exit_codes import OK
 from .output import Output
 
 TERMINAL_ROWS = 100
-"""On a terminal without `--limit`."""
 
 _FORMATS = ("table", "json", "csv", "parquet", "arrow")
 _EXTENSIONS = {
@@ -159,7 +158,7 @@ def show_rows(batches: Iterator[Any], schema: Any, file_format: str, args: argpa
 
 
 def format_of(args: argparse.Namespace) -> str:
-    """From `--json`, from `--format`, or from the extension of the output file."""
+    """The format from `--json`, from `--format`, or from the extension of the output file."""
     if args.json:
         if args.format not in (None, "json"):
             raise InvalidArgument(f"--json and --format {args.format} contradict each other")
