@@ -29,7 +29,7 @@ def location_of(store: Store) -> str:
 
 
 def place_of(store: Store) -> str:
-    """In one spelling: links to a folder of this machine are followed, and `s3a` is `s3`.
+    """The place in one spelling: links to a folder of this machine are followed, and `s3a` is `s3`.
 
     >>> from .memory import MemoryStore
     >>> place_of(MemoryStore("memory://doctest/t"))

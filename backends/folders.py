@@ -52,7 +52,7 @@ class CopiesObjects(Protocol):
 
 
 def folders(store: Store, prefix: str) -> list[str]:
-    """Directly below a prefix, ascending.
+    """The names of the folders directly below a prefix, ascending.
 
     >>> from .memory import MemoryStore
     >>> store = MemoryStore("memory://doctest-folders")
@@ -85,7 +85,7 @@ def move(store: Store, url: str) -> bool:
 
 
 def copy(source: Store, source_key: str, target: Store, key: str, size: int | None = None) -> None:
-    """By the store itself if it can, else in pieces. Raises ObjectNotFound, StoreUnavailable."""
+    """Copy by the store itself if it can, else in pieces. Raises ObjectNotFound, StoreUnavailable."""
     safe_key(source_key)
     safe_key(key)
     size = source.head(source_key).size if size is None else size

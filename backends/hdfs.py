@@ -159,7 +159,7 @@ class HdfsStore(FsspecStore):
         return [(one.path, int(one.length), int(one.modification_time), "") for one in found if not one.isdir], None
 
     def list_all(self, prefix: str) -> Iterator[ObjectInfo]:
-        """With the temporary files that `list` hides."""
+        """All objects, with the temporary files that `list` hides."""
         return self._listed(prefix, join(self._root, safe_prefix(prefix)), len(join(self._root, "")), self._whole_page)
 
     async def _folder_page(self, fs: Any, prefix: str, after: str | None) -> tuple[list[str], str | None]:
@@ -167,7 +167,7 @@ class HdfsStore(FsspecStore):
         return [one.path for one in found if one.isdir], None
 
     def remove_folders(self, prefix: str) -> None:
-        """Empty folders, and temporary files of dead writers, from the deepest up (see `folders.RemovesFolders`)."""
+        """Remove empty folders, and temporary files of dead writers, from the deepest up (see `folders.RemovesFolders`)."""
         top = join(self._root, safe_prefix(prefix)).rstrip("/")
         try:
             found = self._request("list", prefix, self._seconds(0), self._below, top)

@@ -13,7 +13,7 @@ _CLIMBING = ("", ".", "..")
 
 
 def key_defect(key: str) -> str | None:
-    """None if the key is valid.
+    """What is wrong with a key; None if it is valid.
 
     >>> key_defect("snapshot/snapshot-1"), key_defect("a/../b")
     (None, "has a part '..'")

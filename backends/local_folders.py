@@ -43,7 +43,7 @@ class LocalFolders(ABC):
             self._refuse("list", prefix, error)
 
     def remove_folders(self, prefix: str) -> None:
-        """And temporary files in them (see `folders.RemovesFolders`)."""
+        """Remove folders, and temporary files in them (see `folders.RemovesFolders`)."""
         try:
             top = os.path.dirname(self._own_path(f"{safe_prefix(prefix)}x"))
         except Unsupported:  # what lies behind a link is not the table's to remove
@@ -55,7 +55,7 @@ class LocalFolders(ABC):
                 os.rmdir(folder)
 
     def move_to(self, url: str) -> bool:
-        """In one step (see `folders.MovesFolders`). An empty folder at the new place is replaced."""
+        """Rename in one step (see `folders.MovesFolders`). An empty folder at the new place is replaced."""
         from .local import local_path
 
         target = local_path(url)
@@ -79,7 +79,7 @@ class LocalFolders(ABC):
         return True
 
     def copy_from(self, source: Store, source_key: str, key: str) -> bool:
-        """By the kernel (see `folders.CopiesObjects`)."""
+        """The kernel copies (see `folders.CopiesObjects`)."""
         if not isinstance(source, LocalFolders):
             return False
         with source._reading(source_key) as descriptor:
@@ -94,7 +94,7 @@ class LocalFolders(ABC):
         """A context in which an object is open for reading, as a file descriptor."""
 
     def _own_path(self, key: str) -> str:
-        """Of a key that is written or deleted. Raises Unsupported where a folder on the way from the root is a link (H16)."""
+        """The path of a key to write or delete. Raises Unsupported where a folder on the way to it is a link (H16)."""
         place, *folders = self._disk.root, *safe_key(key).split("/")[:-1]
         for folder in folders:
             place = os.path.join(place, folder)

@@ -133,7 +133,7 @@ class MemoryStore:
         return _MemoryOutput(self, safe_key(key))
 
     def move_to(self, url: str) -> bool:
-        """In one step (see `folders.MovesFolders`)."""
+        """Rename in one step (see `folders.MovesFolders`)."""
         target = MemoryStore(url)
         if target._space is not self._space:
             raise InvalidArgument(f"{url} is in another memory than {self._url}")

@@ -129,7 +129,7 @@ class MeteredStore:
         return self._listed(prefix, self.inner.list(prefix))
 
     def glance(self, prefix: str) -> Iterator[ObjectInfo]:
-        """Of objects that may be missed without harm, if the store has a cheaper way for that."""
+        """List objects that may be missed without harm, if the store has a cheaper way for that."""
         return self._listed(prefix, getattr(self.inner, "glance", self.inner.list)(prefix))
 
     def delete_many(self, keys: Iterable[str]) -> None:

@@ -14,7 +14,7 @@ from .storage_options import StorageOptions
 from .store import ObjectNotFound
 
 _COPY_SECONDS = 600.0
-"""Of one copy within the store, which may move gigabytes."""
+"""The time for one copy within the store, which may move gigabytes."""
 
 
 class ObjectFolders:
@@ -29,7 +29,7 @@ class ObjectFolders:
         return [one["name"] for one in found if one["type"] == "directory"], None
 
     copy: Callable[[Any, str, str], Awaitable[None]] | None = None
-    """With one request: (file system, source, target). None where the store cannot."""
+    """Copies with one request: (file system, source, target). None where the store cannot."""
 
     def folders(self, prefix: str) -> list[str]:
         """See `folders.ListsFolders`."""

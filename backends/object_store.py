@@ -61,7 +61,7 @@ SLOWEST_BYTES_PER_SECOND = 256 << 10
 """The rate at which a deadline grows with the bytes that are sent or requested."""
 
 CONNECT_SECONDS = 60.0
-"""For making a client, which may fetch credentials and loads large models of its own on a busy machine."""
+"""The time to make a client, which may fetch credentials and loads large models of its own on a busy machine."""
 
 CREATE_LIMIT_BYTES = 64 << 20
 """The largest object of a conditional create, which is one request. Snapshots, schemas and tags are small."""
@@ -170,7 +170,7 @@ class FsspecStore(ChoosesTransport, ObjectFolders, ABC):
         await fs._pipe_file(path, data)
 
     async def _delete(self, fs: Any, paths: list[str]) -> None:
-        """Up to 1000 objects, `delete_page` in one request. Missing objects are ignored."""
+        """Delete up to 1000 objects, `delete_page` in one request. Missing objects are ignored."""
         for path in paths:
             try:
                 await fs._rm_file(path)
@@ -182,7 +182,7 @@ class FsspecStore(ChoosesTransport, ObjectFolders, ABC):
         return await self._page(fs, prefix, after)
 
     async def _page(self, fs: Any, prefix: str, after: str | None) -> tuple[list[Listed], str | None]:
-        """With the token to request the next page with."""
+        """Objects below a prefix, and the token to request the next page with."""
         found = await fs._find(prefix, detail=True)
         return [(path, int(info["size"]), modified_ms(info), "") for path, info in found.items()], None
 
@@ -245,7 +245,7 @@ class FsspecStore(ChoosesTransport, ObjectFolders, ABC):
         return self._listed(prefix, join(self._root, safe_prefix(prefix)), len(join(self._root, "")))
 
     def glance(self, prefix: str) -> Iterator[ObjectInfo]:
-        """For objects that may be missed without harm: an empty answer is believed, and costs no second request."""
+        """List objects that may be missed without harm: an empty answer is believed, and costs no second request."""
         return self._listed(prefix, join(self._root, safe_prefix(prefix)), len(join(self._root, "")), self._glance)
 
     def delete_many(self, keys: Iterable[str]) -> None:
@@ -315,7 +315,7 @@ class FsspecStore(ChoosesTransport, ObjectFolders, ABC):
         return self._connected()[0]
 
     def _connected(self) -> tuple[Any, Lease]:
-        """With what it was made with. Event loops and sockets do not survive a fork, so a child makes its own connections."""
+        """The client, and what it was made with. A fork's child makes its own: event loops and sockets do not survive."""
         held = self._connection
         if held is None or held[0] != this_process():
             lease = self._leased()
@@ -337,7 +337,7 @@ class FsspecStore(ChoosesTransport, ObjectFolders, ABC):
                 self._import_client()
 
     def _import_client(self) -> None:
-        """The client of fsspec."""
+        """Import the client of fsspec."""
 
     def _bounded(self, seconds: float, call: Callable[..., Awaitable[T]], *args: Any) -> T:
         """One request to its end or its deadline, from any thread. One that was refused because its credentials have
@@ -445,7 +445,7 @@ async def _alive(call: Callable[..., Awaitable[T]], *args: Any) -> T:
 
 
 async def all_of(requests: Iterable[Awaitable[object]]) -> None:
-    """Side by side, all to their end: one that went on behind an error would do its work later, unseen."""
+    """Send requests side by side, all to their end: one that went on behind an error would do its work later, unseen."""
     answers = await asyncio.gather(*requests, return_exceptions=True)
     for answer in answers:
         if isinstance(answer, BaseException):
@@ -515,7 +515,7 @@ def bucket_root(url: str, schemes: tuple[str, ...], store: str) -> str:
 
 
 def modified_ms(info: Mapping[str, Any]) -> int:
-    """In milliseconds since 1970; 0 if fsspec's info has no time."""
+    """The modification time in milliseconds since 1970; 0 if fsspec's info has no time."""
     for name in ("LastModified", "last_modified", "mtime", "updated", "modified", "created"):
         value = info.get(name)
         if isinstance(value, datetime):

@@ -18,7 +18,7 @@ from ..core.errors import InvalidArgument
 from .store import Store
 
 ENTRY_POINTS = "lakelatch.backends"
-"""For stores of other packages: the name is a scheme, the value a callable (url, options) -> Store."""
+"""The group for stores of other packages: the name is a scheme, the value a callable (url, options) -> Store."""
 
 _ADAPTERS: Mapping[str, tuple[str, str]] = {
     "file": ("local", "LocalStore"),
@@ -48,7 +48,7 @@ def scheme_of(url: str) -> str:
 
 
 def url_text(url: str | PathLike[str]) -> str:
-    """From text or a path. `hdfs:/path` means the file system that Hadoop's configuration names, as in Hadoop.
+    """The text of a URL or a path. `hdfs:/path` means the file system that Hadoop's configuration names, as in Hadoop.
 
     Raises:
         InvalidArgument: it is something else, or blank (as text it would name a folder, such as `None`). Or it is the
@@ -133,7 +133,7 @@ def open_beside(store: Store, url: str | PathLike[str]) -> Store:
 
 
 def first_alias(scheme: str) -> str:
-    """Of the schemes that mean the same store.
+    """The first of the schemes that mean the same store.
 
     >>> first_alias("s3a"), first_alias("other")
     ('s3', 'other')

@@ -257,7 +257,7 @@ _CREWS: _Living[_Crew] = _Living()
 
 
 _waited_s = 0.0
-"""For work at the end of the interpreter; `_finish` is called twice."""
+"""The time spent on work at the end of the interpreter; `_finish` is called twice."""
 
 
 def _finish() -> None:

@@ -84,7 +84,7 @@ class After(str):
 
 
 class _Rest(After):
-    """With what obstore has not listed yet, and the path up to which that was listed before."""
+    """A token with what obstore has not listed yet, and the path up to which that was listed before."""
 
     stream: Any = None
     passed: str = ""
@@ -228,7 +228,7 @@ class ObstoreRequests:
         return sys.modules["obstore"], client, key
 
     def run(self, seconds: float, name: str, *args: Any) -> Any:
-        """To its end or to its deadline; an interrupt ends the wait. Raises NotExpressed where fsspec is to do it."""
+        """Run a request to its end or its deadline; an interrupt ends the wait. Raises NotExpressed where fsspec is to do it."""
         outcome = _THREADS.submit(_translated, self.named[name], *args)
         try:
             return outcome.result(seconds)
@@ -310,7 +310,7 @@ def settings(deadline_seconds: float) -> dict[str, Any]:
 
 
 def checked_choice(value: Any) -> str:
-    """Of storage option `transport`.
+    """The value of storage option `transport`, if it is valid.
 
     >>> checked_choice("obstore")
     'obstore'
@@ -366,7 +366,7 @@ def _forked() -> None:
 
 _before_fork = False
 _ANCESTORS: list[dict[tuple[object, str], ObstoreRequests]] = []
-"""Of the processes that this one was forked from. They are kept, since ending them could disturb these processes."""
+"""The objects of the processes that this one was forked from are kept, since ending them could disturb these processes."""
 
 _SHARED: dict[tuple[object, str], ObstoreRequests] = {}
 _LOCK = forked_lock()

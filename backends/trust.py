@@ -86,7 +86,7 @@ def allow_here(url: str, places: Iterable[str]) -> None:
 
 
 def is_allowed(url: str, place: str) -> bool:
-    """Inside the table's own folder, or allowed."""
+    """Is the place inside the table's own folder, or allowed?"""
     return root_of(url, place) is not None
 
 
@@ -100,7 +100,7 @@ def root_of(url: str, place: str) -> str | None:
 
 
 def check_allowed(url: str, place: str, what: str, *, itself: bool = False) -> str:
-    """As `root_of`; raises InvalidArgument where a place was not allowed.
+    """Like `root_of`, but raises InvalidArgument where a place was not allowed.
 
     Args:
         what: what names the place, for the message.
@@ -128,7 +128,7 @@ def places_of(url: str) -> tuple[str, ...]:
 
 
 def allowed_now() -> dict[str, tuple[str, ...]]:
-    """In this process; it travels to the workers of a job."""
+    """What is allowed in this process; it travels to the workers of a job."""
     found = dict(_KNOWN.places)
     for table, places in _settings().items():
         found[table] = (*found.get(table, ()), *places)

@@ -106,7 +106,7 @@ def create(args: argparse.Namespace, output: Output) -> int:
 
 
 def column_of(text: str, argument: str = "--column") -> tuple[str, Any]:
-    """From NAME:TYPE: the name, and the type as SQL text or as the format's JSON."""
+    """The parts of NAME:TYPE: the name, and the type as SQL text or as the format's JSON."""
     from ..table.create import Schema
 
     name, kind = named(text, argument)

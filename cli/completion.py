@@ -92,4 +92,4 @@ _NAMES: dict[str, Names] = {
     "database": _databases,
     "url": _locations,
 }
-"""By the argument, or, for an argument that is only called a name, by the command."""
+"""What is offered, by the argument, or, for an argument that is only called a name, by the command."""

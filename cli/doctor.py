@@ -280,6 +280,7 @@ def _clock(modified_ms: int, sent_ms: float, took_ms: float) -> Check:
 
 
 def _history(store: Store, branch: str) -> Check:
+    """Is the history intact, or has a writer without an atomic create replaced a snapshot (G1)?"""
     from ..coordinator.history.timeline import Timeline
     from ..table.verify.finding import Findings
     from ..table.verify.history import check_hints, lineage_findings

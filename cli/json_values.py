@@ -36,7 +36,7 @@ _NOT_NUMBERS = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 
 
 def json_rows(batch: pa.RecordBatch) -> Iterator[dict[str, Any]]:
-    """As `json.dumps` accepts them.
+    """The rows as `json.dumps` accepts them.
 
     >>> list(json_rows(pa.record_batch({"d": pa.array([Decimal("1.50"), None]), "b": pa.array([b"a", b""])})))
     [{'d': '1.50', 'b': '0x61'}, {'d': None, 'b': '0x'}]
@@ -149,7 +149,7 @@ def text_columns(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def from_json(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
-    """From what `json.loads(…, parse_float=Decimal)` returns: a number with a fraction is a `Decimal`. Raises
+    """An array of what `json.loads(…, parse_float=Decimal)` returns: a number with a fraction is a `Decimal`. Raises
     pa.ArrowException, TypeError, ValueError or ArithmeticError where a value is not of that type.
 
     >>> from_json(["0x61", None], pa.binary()).to_pylist()

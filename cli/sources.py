@@ -121,7 +121,7 @@ def _parquet_rows(name: str) -> Iterator[Any]:
 
 
 def _arrow_reader(source: Any) -> Any:
-    """Of Arrow's file format if the bytes begin with its magic, else of its stream format (as for any pipe)."""
+    """A reader of Arrow's file format if the bytes begin with its magic, else of its stream format (as for any pipe)."""
     if _rewound(source):
         head = source.read(len(_ARROW_FILE_MAGIC))
         source.seek(0)
@@ -179,7 +179,7 @@ _CSV_VALUE = re.compile(r"invalid value '(.*)'", re.DOTALL)
 
 
 def _csv_error(error: Any, name: str) -> Any:
-    """With the column's name, where Arrow has its number."""
+    """The error with the column's name, where Arrow has its number."""
     found = _CSV_ERROR.search(str(error))
     if found is None or name == STDIN:
         return error
@@ -195,7 +195,7 @@ def _csv_error(error: Any, name: str) -> Any:
 
 
 def _from_text(texts: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Of a type that CSV cannot hold: from hex text or JSON, or of dates or times."""
+    """Values of a type that CSV cannot hold, from hex text or JSON, or of dates or times."""
     if _is_moment(kind):
         try:
             return texts.cast(kind)

@@ -120,7 +120,7 @@ APACHE_PAIMON = frozenset(
     zorder.var-length-contribution
     """.split()
 )
-"""In version 1.4.2 for tables, with the older names that it still accepts."""
+"""The names of version 1.4.2 for tables, with the older names that it still accepts."""
 
 LATER = frozenset(
     """
@@ -174,7 +174,7 @@ ENGINES = frozenset(
     write.merge-schema.type-widening write.use-v2-write
     """.split()
 )
-"""Of its connectors for Spark and Flink, which read them from the table's options too."""
+"""The options of its connectors for Spark and Flink, which read them from the table's options too."""
 
 KNOWN = APACHE_PAIMON | LATER | ENGINES | {key for option in ALL_OPTIONS for key in (option.key, *option.fallback_keys)}
 

@@ -36,7 +36,7 @@ _NUMBER_UNIT = re.compile(r"^\s*(\d+)\s*([^\d\s]*)\s*$")
 
 
 def parse_size(text: str) -> int:
-    """In bytes.
+    """The number of bytes.
 
     >>> parse_size("8 mb"), parse_size("1b"), parse_size("100")
     (8388608, 1, 100)
@@ -48,7 +48,7 @@ def parse_size(text: str) -> int:
 
 
 def parse_duration_ms(text: str) -> int:
-    """In milliseconds.
+    """The number of milliseconds.
 
     >>> parse_duration_ms("1 h"), parse_duration_ms("10ms")
     (3600000, 10)

@@ -25,7 +25,7 @@ UNTAGGED_DIR = "lakelatch/untagged"
 """Tags that are being deleted, until their files are gone."""
 IDENTITY_PREFIX = "identities-"
 INDEX_SUFFIX = ".index"
-"""Behind a data file's name, for the file with its indexes in the same folder."""
+"""It follows a data file's name, for the file with its indexes in the same folder."""
 BLOB_FORMAT = "blob"
 _TEXT_CODECS = ("gz", "bz2", "deflate", "snappy", "lz4", "zst")
 """Extensions that follow the format of files that are compressed as a whole, as CSV and JSON files may be."""

@@ -37,7 +37,12 @@ def codec_of(schema: TableSchema) -> PartitionCodec:
 
 @dataclass(frozen=True)
 class FilePlaces:
-    """The locations of a table's data files."""
+    """The locations of a table's data files.
+
+    Attributes:
+        external_prefixes: the roots that option `data-file.external-paths` names.
+        referenced_prefixes: the roots of other tables that option `lakelatch.referenced-paths` names.
+    """
 
     paths: TablePaths
     external_prefixes: tuple[str, ...] = ()
@@ -185,7 +190,7 @@ class FileKeys:
         return self._places.external(key) if is_external(key) else key
 
     def index(self, entry: IndexEntry) -> str:
-        """In the table's index folder, beside its data file, or a whole URL. Raises TableCorrupt."""
+        """The key in the table's index folder, beside its data file, or a whole URL. Raises TableCorrupt."""
         if entry.file.external_path is not None:
             return entry.file.external_path
         if not self._index_beside_data:

@@ -214,7 +214,7 @@ def tell_outcome(
     resolves: bool = False,
     deletes: tuple[str, ...] = (),
 ) -> None:
-    """As the caller gets the outcome. For `rows` and `deletes` see `Told`."""
+    """Record the outcome as the caller gets it. For `rows` and `deletes` see `Told`."""
     try:
         try:
             receipt = commit()

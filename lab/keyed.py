@@ -109,7 +109,7 @@ def hash_of(key: int) -> bytes:
 
 
 def hashes_in(data: bytes) -> frozenset[bytes]:
-    """As an index file of dynamic buckets holds them.
+    """The hashes that an index file of dynamic buckets holds.
 
     >>> hashes_in(hash_of(1) + hash_of(2)) == {hash_of(1), hash_of(2)}
     True

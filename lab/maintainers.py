@@ -57,7 +57,7 @@ def expirer(retained: int = 1, *, times: int = 1, every_s: float | None = None) 
 
 
 def rollback(to: int, *, tells: bool = True) -> Role:
-    """As the format does: LATEST first (if `tells`), then delete the later snapshots from the top down (format/commit §11)."""
+    """Roll back as the format does: LATEST first (if `tells`), then delete later snapshots from the top (format/commit §11)."""
 
     def role(stage: Stage) -> None:
         try:

@@ -190,7 +190,7 @@ def _used_before_chosen(timeline: Timeline, schema: Any, retention: Any, *about:
 
 
 def _silent_expiry(timeline: Timeline, earliest_id: int) -> None:
-    """Without an announcement before the last look for tags."""
+    """There is no announcement before the last look for tags."""
 
 
 def _no_second_look(steps: Any, *about: Any) -> Any:

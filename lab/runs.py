@@ -40,7 +40,7 @@ def explore_or_walk(name: str, max_seconds: float, walk_seconds: float) -> list[
 
 
 def walk_named(name: str, seed: int, max_seconds: float) -> Finding:
-    """From the beginning to the end, repeatedly, through a scenario that is too large to be exhausted."""
+    """Walk from the beginning to the end, repeatedly, through a scenario that is too large to be exhausted."""
     scenario, dice = named(name), random.Random(f"walk {seed}")
     explorer, result, began = Explorer(scenario), Exploration(scenario), time.monotonic()
     first, seen, walks = explorer.first(), set[bytes](), 0

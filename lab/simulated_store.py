@@ -278,7 +278,7 @@ class SimulatedStore(FsspecStore):
 
 
 class _VirtualPatience(Patience):
-    """With virtual waits. An error that ends an actor is not an error of a store, and is never retried."""
+    """The patience waits in virtual time. An error that ends an actor is not an error of a store, and is never retried."""
 
     def bind(self, around: Surroundings) -> None:
         object.__setattr__(self, "around", around)

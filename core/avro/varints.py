@@ -48,7 +48,7 @@ class Bytes:
         self._words = np.ndarray((self.end + WORD + 1,), "<u8", whole, strides=(1,))
 
     def slices(self, starts: Sequence[int], ends: Sequence[int]) -> list[bytes]:
-        """For many offsets, all bytes become one object first, whose slices are made faster."""
+        """Slices of the bytes. If they are many, all bytes become one object first, whose slices are made faster."""
         whole = self._source
         if not isinstance(whole, bytes) and len(starts) >= _MANY:
             whole = whole.tobytes()

@@ -30,7 +30,7 @@ from .columns import CastFailure
 from .rules import cast_of
 
 Verdict: TypeAlias = Literal["kept", "lost", "fails", "unknown"]
-"""For the values between two bounds: all are kept; one of the bounds becomes another value; one cannot be read; not known."""
+"""Of the values between two bounds, all are kept, a bound becomes another value, one cannot be read, or it is not known."""
 
 TRUNCATED_FROM = 16
 """Bounds of texts are cut to this many characters by default, so only a shorter one is a value of the column."""

@@ -46,7 +46,7 @@ def _moved(values: Any, zone: dt.tzinfo, label: str | None) -> Any:
 
 
 def _offsets(seconds: Any, zone: dt.tzinfo, shown: bool) -> Any:
-    """By how many seconds the zone's clock is ahead, at times in UTC or, if `shown`, as the clock shows them."""
+    """How many seconds the zone's clock is ahead, at times in UTC or, if `shown`, as the clock shows them."""
 
     def offset(at: int) -> int:
         moment = _EPOCH + dt.timedelta(seconds=at)

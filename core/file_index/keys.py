@@ -201,7 +201,7 @@ def question_of(leaf: Comparison, negated: bool, data_type: AtomicType, *, trimm
 
 
 def _zeros(op: str, literal: Any) -> tuple[Any, ...]:
-    """To an index -0.0 is below 0.0, and to a comparison they are equal."""
+    """An index has -0.0 below 0.0, while a comparison finds them equal."""
     if not isinstance(literal, float) or literal != 0:
         return (literal,)
     return (-0.0, 0.0) if op in ("in", "not_in") else (-0.0,) if op in ("<", ">=") else (0.0,)

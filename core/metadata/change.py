@@ -157,7 +157,7 @@ def owner_of(entry: ManifestEntry) -> Owner:
 
 
 def vector_places(index: Iterable[IndexEntry]) -> dict[Owner, tuple[IndexEntry, DeletionVectorRange]]:
-    """By data file: the entry of the index file, and the range in that file."""
+    """For each data file, the entry of the index file and the range in it."""
     return {
         (entry.partition, entry.bucket, vector.data_file): (entry, vector)
         for entry in index

@@ -31,7 +31,7 @@ class SortedRun:
 
 
 def runs_of(files: Iterable[DataFile], keys: Sequence[Field] = ()) -> tuple[SortedRun, ...]:
-    """From the newest file of level 0 to the highest level. Without `keys`, the files of a level keep their order."""
+    """The runs from the newest file of level 0 to the highest level. Without `keys`, the files of a level keep their order."""
     by_level: dict[int, list[DataFile]] = {}
     for file in files:
         by_level.setdefault(file.level, []).append(file)

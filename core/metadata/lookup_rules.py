@@ -29,6 +29,7 @@ class LookupRules:
     """What a compaction of one table does besides merging rows.
 
     Attributes:
+        producer: option `changelog-producer`.
         is_wide: new deletion vectors are of 64 bits (option `deletion-vectors.bitmap64`).
         compared: the columns in which a row must differ to count as changed (option `changelog-producer.row-deduplicate`,
             without those of `changelog-producer.row-deduplicate-ignore-fields`); None: a row that is written again counts.

@@ -61,6 +61,7 @@ class ManifestFile:
 def encode_manifest(
     entries: Iterable[ManifestEntry], *, compression: str = "zstd", level: int = 1, form: str = "avro"
 ) -> bytes:
+    """`form` is option `manifest.format`: `avro`, `orc` or `parquet`."""
     records = (
         {
             "_VERSION": MANIFEST_VERSION,

@@ -66,12 +66,12 @@ class MergeRules:
 
     @property
     def of_new_rows(self) -> MergeRules:
-        """For rows of one commit, before they are written: the write buffer looks at no other level."""
+        """The rules for rows of one commit, before they are written: the write buffer looks at no other level."""
         return replace(self, has_lookups=False)
 
     @property
     def of_lookups(self) -> MergeRules:
-        """For a compaction that looks for older rows in higher levels: there, Apache Paimon merges each row."""
+        """The rules for a compaction that looks for older rows in higher levels: there, Apache Paimon merges each row."""
         return replace(self, merges_single=True)
 
     def is_on(self, option: str) -> bool:

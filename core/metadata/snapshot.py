@@ -120,7 +120,7 @@ class Snapshot:
 
 
 def replaced_paths(paths: Sequence[str]) -> tuple[str, ...]:
-    """As the property `REPLACED` has them: the whole table instead of very many."""
+    """The paths as the property `REPLACED` has them: the whole table instead of very many."""
     return tuple(paths) if len(paths) <= _MOST_REPLACED else ("",)
 
 

@@ -27,7 +27,7 @@ def decode_message(data: bytes) -> Message:
 
 
 def fields_of(data: bytes) -> Iterator[tuple[int, int | bytes]]:
-    """In order: eight times the number of the field plus the wire type, and the value."""
+    """The fields in order: eight times the number plus the wire type, and the value."""
     at = 0
     while at < len(data):
         key, at = varint(data, at)

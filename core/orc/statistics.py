@@ -17,7 +17,7 @@ _INTEGER, _TEXT, _BUCKETS, _DECIMAL, _BINARY = 2, 4, 5, 6, 8
 
 @dataclass(frozen=True, slots=True)
 class OrcStatistics:
-    """Of a column: how many values are not null, and the sum of numbers, or how many are true, or the bytes of all texts."""
+    """How many values of a column are not null, and the sum of numbers, how many are true, or the bytes of all texts."""
 
     values: int | None
     total: int | Decimal | None
@@ -55,7 +55,7 @@ def _total(message: Message) -> int | Decimal | None:
 
 
 def _signed(number: int) -> int:
-    """Zigzag.
+    """The signed number of a zigzag number.
 
     >>> _signed(3), _signed(4)
     (-2, 2)

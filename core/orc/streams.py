@@ -28,7 +28,7 @@ _MOST_SCALE = 38
 
 @dataclass(frozen=True, slots=True)
 class _Streams:
-    """Of the columns that will be read, by column and kind."""
+    """The streams of the columns that will be read, by column and kind."""
 
     found: dict[tuple[int, int], memoryview]
     tail: OrcTail

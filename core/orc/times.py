@@ -116,7 +116,7 @@ def _changed_stripe(data: bytes, stripe: Stripe, offset: int, tail: OrcTail, cha
 
 
 def _turned(fractions: Any, seconds: bytes, tail: OrcTail) -> Any | None:
-    """Without signs, but for the last second before 1970; None if none has a sign."""
+    """The fractions without signs, but for the last second before 1970; None if none has a sign."""
     negative = np.flatnonzero(fractions < 0)
     if not len(negative):
         return None

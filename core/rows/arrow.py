@@ -163,7 +163,7 @@ _UNIT_DIGITS = {"s": 0, "ms": 3, "us": 6, "ns": 9}
 
 
 class FieldIds:
-    """In Apache Paimon's order: a column before its parts, but the parts of a ROW's field before it (format/schema §3)."""
+    """Ids in Apache Paimon's order: a column before its parts, but the parts of a ROW's field before it (format/schema §3)."""
 
     def __init__(self, highest: int = -1) -> None:
         self.highest = highest

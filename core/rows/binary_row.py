@@ -86,7 +86,7 @@ def encode_row(values: Sequence[Any], types: Sequence[DataType]) -> bytes:
 
 
 def row_bytes(values: Sequence[Any], types: Sequence[DataType]) -> bytes:
-    """Without the field count, as bucket hashes need it (see `encode_row`)."""
+    """A row without the field count, as bucket hashes need it (see `encode_row`)."""
     if len(values) != len(types):
         raise InvalidArgument(f"{len(values)} values for a row of {len(types)} fields")
     null_area = null_area_bytes(len(types))

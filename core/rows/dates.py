@@ -90,7 +90,7 @@ def date_to_days(value: AnyDate) -> int:
 
 
 def days_to_date(days: int) -> AnyDate:
-    """From days since 1970-01-01.
+    """The date of a number of days since 1970-01-01.
 
     >>> days_to_date(0), days_to_date(-719_163)
     (datetime.date(1970, 1, 1), FarDate(-719163))
@@ -122,7 +122,7 @@ def parsed_date(text: str) -> AnyDate | None:
 
 
 def moment_text(nanos: int, digits: int) -> str:
-    """In ISO form with a blank and this many digits of the second, of nanoseconds since 1970.
+    """The ISO form with a blank and this many digits of the second, of nanoseconds since 1970.
 
     >>> moment_text(1_500_000_000, 3), moment_text(-719_164 * 86_400 * 10**9, 0)
     ('1970-01-01 00:00:01.500', '0000-12-30 00:00:00')

@@ -265,7 +265,7 @@ def _time_given(value: Any) -> tuple[int, bool, bool]:
 
 
 def _offset_nanos(nanos: int, zone: dt.tzinfo) -> int:
-    """By how much the zone's clock is ahead of UTC when it shows a time; of two offsets the one before the change counts."""
+    """How much the zone's clock is ahead of UTC when it shows a time; of two offsets the one before the change counts."""
     clock = dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc) + dt.timedelta(seconds=nanos // NANOS_PER_SECOND)
     offset = clock.replace(tzinfo=zone).utcoffset()
     if offset is None:

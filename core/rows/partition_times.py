@@ -92,7 +92,7 @@ class PartitionTimes:
         return _DEFAULT if self.formatter is None else _compiled(self.formatter)
 
     def of(self, values: Sequence[Any]) -> int | None:
-        """In milliseconds since 1970 of a clock on the wall; None if the values stand for no time."""
+        """The time in milliseconds since 1970 of a clock on the wall; None if the values stand for no time."""
         text = self.text(values)
         found = None if text is None else self._compiled.fullmatch(text)
         if found is None:
@@ -111,7 +111,7 @@ class PartitionTimes:
 
 
 def value_text(value: Any, field: Field) -> str:
-    """As a pattern puts it in: dates and times in their SQL form, whatever the name of the folder is."""
+    """The text that a pattern gets: dates and times in their SQL form, whatever the name of the folder is."""
     if isinstance(value, (date, FarDate)) and not isinstance(value, datetime):
         return value.isoformat()
     if root_of(field.type) in TIMESTAMP_ROOTS:
