@@ -1,10 +1,11 @@
 """The line between what a table may ask for by itself and what only the caller may: places outside of the table's folder.
 
-Owns: `allow`, `is_allowed`, `check_allowed`, the user's settings file, and what travels to other processes. Must not
-know: stores, options, what lies in a place. Source: H16. A table's files are written by others. What they name inside
-the table's folder is the table's own business. Data files elsewhere, a journal in a file of this machine and a service
-that is told of partitions are places of the caller, who allows them for a table, or for all tables below a URL: by
-`allow`, which writes the settings file, or by `LAKELATCH_ALLOW`, which names places for all tables of a process.
+Owns: `allow`, `is_allowed`, `check_allowed`, the user's settings file, and what travels to other processes. Must not know:
+stores, options, what lies in a place. Source: H16.
+A table's files are written by others. What they name inside the table's folder is the table's own business. Data files elsewhere,
+a journal in a file of this machine and a service that is told of partitions are places of the caller, who allows them for a
+table, or for all tables below a URL: by `allow`, which writes the settings file, or by `LAKELATCH_ALLOW`, which names places for
+all tables of a process.
 Invariant: nothing that a table's files say changes what is allowed.
 """
 
@@ -25,9 +26,9 @@ from .threads import forked_lock
 from .user_folders import user_folder
 
 SETTINGS = "LAKELATCH_SETTINGS"
-"""Names the settings file; by default `~/.config/lakelatch/settings.json`."""
+"""The environment variable that names the settings file; by default `~/.config/lakelatch/settings.json`."""
 PLACES = "LAKELATCH_ALLOW"
-"""Has places that are allowed for all tables, separated by commas."""
+"""The environment variable with places that are allowed for all tables, separated by commas."""
 FIELD = "allowed_places"
 _ALIASES = {"s3a": "s3", "gcs": "gs"}
 _LOG = logging.getLogger("lakelatch.trust")
@@ -37,6 +38,8 @@ Allowed = Mapping[str, tuple[str, ...]]
 
 
 class _Known:
+    """What this process knows besides the settings file and the environment."""
+
     def __init__(self) -> None:
         self.lock = forked_lock()
         self.places: dict[str, tuple[str, ...]] = {}
@@ -86,7 +89,7 @@ def allow_here(url: str, places: Iterable[str]) -> None:
 
 
 def is_allowed(url: str, place: str) -> bool:
-    """Is the place inside the table's own folder, or allowed?"""
+    """Whether a table may use a place: one inside its own folder, or one that was allowed."""
     return root_of(url, place) is not None
 
 
@@ -100,11 +103,17 @@ def root_of(url: str, place: str) -> str | None:
 
 
 def check_allowed(url: str, place: str, what: str, *, itself: bool = False) -> str:
-    """Like `root_of`, but raises InvalidArgument where a place was not allowed.
+    """Refuse a place that was not allowed.
 
     Args:
         what: what names the place, for the message.
         itself: the very place must have been allowed. A folder above it may hold links.
+
+    Returns:
+        As `root_of`.
+
+    Raises:
+        InvalidArgument: it was not.
     """
     root = root_of(url, place)
     if root is None or (itself and spelled(place) not in places_of(url)):
@@ -121,6 +130,7 @@ def check_allowed(url: str, place: str, what: str, *, itself: bool = False) -> s
 
 
 def places_of(url: str) -> tuple[str, ...]:
+    """The places outside of its folder that a table may use."""
     table = spelled(url)
     return tuple(
         dict.fromkeys(place for one, places in allowed_now().items() if _lies_in(table, one) for place in places)
@@ -128,7 +138,7 @@ def places_of(url: str) -> tuple[str, ...]:
 
 
 def allowed_now() -> dict[str, tuple[str, ...]]:
-    """What is allowed in this process; it travels to the workers of a job."""
+    """All that is allowed in this process: this travels to the workers of a job."""
     found = dict(_KNOWN.places)
     for table, places in _settings().items():
         found[table] = (*found.get(table, ()), *places)
@@ -139,6 +149,7 @@ def allowed_now() -> dict[str, tuple[str, ...]]:
 
 
 def learn(allowed: Allowed) -> None:
+    """Take over what is allowed in the process that sent this one its work."""
     with _KNOWN.lock:
         for table, places in allowed.items():
             _KNOWN.places[table] = tuple(dict.fromkeys((*_KNOWN.places.get(table, ()), *places)))
@@ -150,7 +161,7 @@ def moved(url: str, new_url: str) -> None:
 
 
 def spelled(url: str | PathLike[str]) -> str:
-    """Absolute and with a scheme, in one spelling.
+    """A URL in one spelling, absolute and with a scheme.
 
     >>> spelled("s3a://lake/t/"), spelled("file:///data//lake"), spelled("/data/lake")
     ('s3://lake/t', 'file:/data/lake', 'file:/data/lake')
@@ -214,6 +225,7 @@ def _parsed(path: Path) -> Allowed:
 
 
 def _write(more: Allowed) -> None:
+    """Add to the settings file, beside other processes that do."""
     import fcntl  # not on Windows, where no table lies in a folder
 
     path = settings_file()

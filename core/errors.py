@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import Any, ClassVar, Generic, TypeVar
 
 Resolved = TypeVar("Resolved")
+"""What `OutcomeUnknown.resolve()` returns."""
 
 
 class LakelatchError(Exception):
@@ -29,13 +30,13 @@ class LakelatchError(Exception):
     code: ClassVar[str] = "lakelatch"
     advice: ClassVar[str] = ""
     sent: bool = True
-    """For a commit: may a snapshot that names its data files be there, or still land? If not, they can be deleted (H5)."""
+    """For a commit: may a snapshot that names its data files be there, or still land? If not, the files can be deleted (H5)."""
     newer_schema: bool = False
-    """For a commit: given up only because the table has a newer schema than its rows were written with."""
+    """For a commit: was it given up only because the table has a newer schema than its rows were written with?"""
     keys_changed: bool = False
-    """For a commit: given up only because keys came to the table since its rows got their partitions."""
+    """For a commit: was it given up only because keys came to the table since its rows got their partitions?"""
     moved_keys: tuple[Any, ...] = ()
-    """For a commit: the keys that another writer has put into other dynamic buckets, if it was given up only because of them."""
+    """For a commit: was it given up only because of keys that another writer has put into other dynamic buckets? These."""
 
     def __init__(self, message: str, *, next_step: str | None = None) -> None:
         super().__init__(message)
@@ -140,11 +141,15 @@ class UnsafeBackend(LakelatchError):
 
 
 class TableNotFound(LakelatchError):
+    """There is no table at the URL."""
+
     code = "table-not-found"
     advice = "check the URL, or create the table first"
 
 
 class TableExists(LakelatchError):
+    """There already is a table at the URL."""
+
     code = "table-exists"
     advice = "open it, or pass exist_ok=True"
 
@@ -155,12 +160,17 @@ class TableCorrupt(LakelatchError):
     code = "table-corrupt"
     advice = "run `lakelatch verify` on the table; snapshots that do not use the file still read"
     missing: str = ""
+    """The file that is missing, where that is what is wrong."""
     needed_by: str = ""
-    """The file that names the missing one, if known."""
+    """The file that names the missing one, if it is known."""
 
 
 def missing(file: str, needed_by: str = "", what: str = "") -> TableCorrupt:
-    """The error about a missing file; `needed_by` names it, and `what` comes before its name.
+    """The error about a missing file.
+
+    Args:
+        needed_by: the file that names it.
+        what: words before the name of the file.
 
     >>> missing("manifest/manifest-1", "manifest/manifest-list-0").message
     'manifest/manifest-1 is missing; manifest/manifest-list-0 needs it'

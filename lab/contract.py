@@ -39,6 +39,7 @@ from .contract_faults import FaultContract, Network
 __all__ = ["FaultContract", "Network", "StoreContract", "Stores"]
 
 Stores = Callable[[str], Store]
+"""Opens the store at a path."""
 
 MEBIBYTE = 1 << 20
 
@@ -76,20 +77,24 @@ NIGHTLY = bool(os.environ.get("LAKELATCH_NIGHTLY"))
 
 
 class StoreContract:
-    """The test cases. A subclass provides the fixture `stores`."""
+    """The test cases. A subclass provides the fixture `stores`, and may override the following.
+
+    Attributes:
+        racers, rounds: the size of the create race. It has 200 rounds if `LAKELATCH_NIGHTLY` is set.
+    """
 
     racers = 16
     rounds = 200 if NIGHTLY else 12
 
     @pytest.fixture
     def start_method(self) -> str:
-        """How the race's processes start. `fork` shows that a store survives a fork, `spawn` that it can be pickled.
-        `threads` is for stores that no other process can see."""
+        """How the race starts processes. `fork` shows that a store survives a fork, `spawn` that it can be pickled. `threads`
+        is for stores that no other process can see."""
         return "fork"
 
     @pytest.fixture
     def many(self) -> int:
-        """More objects than one page of the store's listing has."""
+        """A number of objects that exceeds one page of the store's listing."""
         return 1010
 
     @pytest.fixture
@@ -97,6 +102,7 @@ class StoreContract:
         return stores("table")
 
     def test_is_a_store(self, store: Store) -> None:
+        """Every backend has the shape of the protocol (architecture §4)."""
         assert isinstance(store, Store)
         assert store.capabilities.atomic_create
 
@@ -128,11 +134,13 @@ class StoreContract:
         assert store.get("tag/x") == b"full"
 
     def test_put_replaces(self, store: Store) -> None:
+        """The hint files are overwritten."""
         store.put("snapshot/LATEST", b"1")
         store.put("snapshot/LATEST", b"22")
         assert store.get("snapshot/LATEST") == b"22"
 
     def test_ranges(self, store: Store) -> None:
+        """A range is [start, end), and shorter at the end of the object."""
         store.put("data", bytes(range(100)))
         assert store.get_range("data", 0, 1) == b"\x00"
         assert store.get_range("data", 10, 20) == bytes(range(10, 20))
@@ -145,6 +153,7 @@ class StoreContract:
                 store.get_range("data", start, end)
 
     def test_missing_objects(self, store: Store) -> None:
+        """Every way to read a missing object raises `ObjectNotFound` with its key."""
         store.put("there/x", b"1")
         for read in (
             store.get,
@@ -267,6 +276,7 @@ class StoreContract:
             assert Path(local_path(store.url), "a").read_bytes() == b"1"
 
     def test_pickling(self, store: Store) -> None:
+        """Stores are pickled to executors, and the copy sees the same objects."""
         store.put("a", b"1")
         copy = pickle.loads(pickle.dumps(store))
         assert type(copy) is type(store)
@@ -356,7 +366,7 @@ class StoreContract:
 
 
 def pattern(size: int) -> bytes:
-    """A misplaced block is noticed: the bytes repeat in blocks of an odd length."""
+    """Bytes that repeat in blocks of an odd length, so that a misplaced block is noticed."""
     block = bytes(range(251)) * 17
     return (block * (size // len(block) + 1))[:size]
 
@@ -380,6 +390,7 @@ def raced_bytes(racer: int) -> bytes:
 
 
 def race(store: Store, racers: int, rounds: int, start_method: str) -> list[list[PutOutcome]]:
+    """The outcome for each racer in each round: `answers[racer][round]`."""
     if start_method == "threads":
         barrier = threading.Barrier(racers)
         with ThreadPoolExecutor(racers) as pool:

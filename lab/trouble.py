@@ -1,8 +1,8 @@
 """The faults that are planned for some tables, kept in a folder that every process of a job can see.
 
-Owns: the folder with the settings, the planned strikes and the record of strikes. Must not know: stores, pytest, what
-strikes do. Invariants: each planned strike is taken by one process only. The folder holds credentials if the settings
-do, and only its owner can read it (H19).
+Owns: the folder with the settings, the planned strikes and the record of strikes. Must not know: stores, pytest, what strikes do.
+Invariants: each planned strike is taken by one process only. The folder holds credentials if the settings do, and only its
+owner can read it (H19).
 """
 
 from __future__ import annotations
@@ -19,15 +19,21 @@ LOSE_ANSWER = "lose-answer"
 KILL_BEFORE, KILL_AFTER = "kill-before-commit", "kill-after-commit"
 """The process that publishes a snapshot dies and sends nothing more."""
 RIVAL_AFTER_READ, RIVAL_BEFORE_COMMIT = "rival-after-read", "rival-before-commit"
-"""Another writer commits: when a process that read the table looks for the latest snapshot, or just before a publish."""
+"""Another writer commits: when a process that has read the table looks for the latest snapshot again, or just before a
+publish."""
 
 _SETTINGS, _RECORD, _READ = "trouble.json", "struck.jsonl", "table-was-read"
 
 
 @dataclass
 class Settings:
-    """The settings for all tables of a folder. `faults` maps the operations of a store to faults and their
-    probabilities (see `backends.faulty.Faults`); `seed` is that of their random choices.
+    """The settings for all tables of a folder.
+
+    Attributes:
+        url: the tables are stored below this URL.
+        storage_options: the options of that store.
+        seed: the seed of the random choices for `faults`.
+        faults: operation of a store -> fault -> probability (0 to 1); see `backends.faulty.Faults`.
     """
 
     url: str
@@ -62,21 +68,26 @@ class Trouble:
 
     @property
     def rival_rows(self) -> Path:
+        """The Arrow file with the rows that a rival appends."""
         return self.folder / "rival.arrow"
 
     def plan(self, strike: str, times: int = 1) -> None:
+        """Add a number of strikes of this kind."""
         first = len(list(self.folder.glob(f"{strike}.*")))
         for number in range(first, first + times):
             (self.folder / f"{strike}.{number:03}").touch()
 
     def planned(self) -> Counter[str]:
+        """The strikes that have not happened yet."""
         return Counter(path.stem for path in self.folder.glob("*.[0-9][0-9][0-9]"))
 
     def calm(self) -> None:
+        """Cancel every planned strike."""
         for path in self.folder.glob("*.[0-9][0-9][0-9]"):
             path.unlink(missing_ok=True)
 
     def take(self, strike: str, key: str) -> bool:
+        """Take a planned strike and record it. Returns False if none is planned."""
         for path in sorted(self.folder.glob(f"{strike}.*")):
             try:
                 path.unlink()
@@ -87,6 +98,7 @@ class Trouble:
         return False
 
     def note(self, strike: str, key: str) -> None:
+        """Record that a strike has happened."""
         line = json.dumps({"strike": strike, "key": key}) + "\n"
         handle = os.open(self.folder / _RECORD, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
         try:
@@ -101,10 +113,11 @@ class Trouble:
         return [line for line in lines if strike in (None, line["strike"])]
 
     def was_read(self) -> None:
+        """Record that a process has read the state of the table."""
         (self.folder / _READ).touch()
 
     def read_since(self) -> bool:
-        """Has a process read the table since the last call?"""
+        """Whether a process has read the table since the last call."""
         try:
             (self.folder / _READ).unlink()
         except FileNotFoundError:

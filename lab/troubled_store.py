@@ -32,6 +32,7 @@ class Killed(BaseException):
 
 
 def troubled_url(folder: Path, name: str) -> str:
+    """The URL of a table in a folder of faults."""
     return f"{SCHEME}://{folder}/{name}"
 
 
@@ -161,6 +162,7 @@ class TroubledStore:
             raise Killed(f"{self._url}: {self._dead} ({key}){_AGAIN}")
 
     def _rival(self, strike: str, key: str) -> None:
+        """Let another writer append its rows, through the store without faults."""
         if not self._trouble.take(strike, key):
             return
         import pyarrow.feather
@@ -172,4 +174,5 @@ class TroubledStore:
 
 
 def _folder(key: str) -> str:
+    """The name of the folder of a key or a prefix."""
     return key.rpartition("/")[0].rpartition("/")[2]

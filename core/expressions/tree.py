@@ -1,7 +1,9 @@
 """Expressions: values computed from the columns of a row, or of a pair of rows. A condition is one that is true or false.
 
-Owns: the nodes of the tree, `lit`, walks over it, and its text. Must not know: Arrow (see `evaluate`), how text is read
-(`sql`), the types of columns (`binding`). Source: architecture §5; format/statistics §3.
+Owns: the nodes of the tree, `lit`, walks over it, and its text. Must not know: Arrow (see `evaluate`), how text is read (`sql`),
+the types of columns (`binding`).
+Source: architecture §5; format/statistics §3.
+
 Invariants: A tree is frozen and hashable, and can be pickled to another machine. It follows SQL's three-valued logic: a
 comparison with null is unknown, and so is its negation. A row is kept only if its condition is true.
 """
@@ -22,7 +24,7 @@ from ..rows.literals import Instant, Nanos
 from ..rows.types import DataType, sql
 
 TARGET, SOURCE = "target", "source"
-"""The table that is read or changed, and in a MERGE the one with the new rows."""
+"""The tables that bound references name: the one that is read or changed, and in a MERGE the one with the new rows."""
 
 COMPARISONS = ("=", "!=", "<", "<=", ">", ">=")
 NULL_TESTS = ("is_null", "is_not_null")
@@ -30,7 +32,7 @@ TEXT_TESTS = ("starts_with", "ends_with", "contains", "like")
 OPERATORS = (*COMPARISONS, *NULL_TESTS, *TEXT_TESTS, "in")
 
 MIRRORED = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
-"""The operator that gives the same with its sides exchanged."""
+"""Operator -> the operator that gives the same with its sides exchanged."""
 
 COMPLEMENT = {
     "=": "!=",
@@ -42,7 +44,7 @@ COMPLEMENT = {
     "is_null": "is_not_null",
     "is_not_null": "is_null",
 }
-"""The operator that is true exactly if the first is false; unknown stays unknown."""
+"""Operator -> the operator that is true exactly if the first is false; unknown stays unknown."""
 
 
 class Expression:
@@ -68,7 +70,11 @@ class Expression:
 
 @dataclass(frozen=True, slots=True)
 class Literal(Expression):
-    """A value that is the same for every row; see `lit`. `kind` is the SQL type that the text names (`DATE '…'`)."""
+    """A value that is the same for every row; see `lit`.
+
+    Attributes:
+        kind: the SQL type that the text names (`DATE '…'`); empty for others.
+    """
 
     value: Any
     kind: str = ""
@@ -90,6 +96,7 @@ class Reference(Expression):
 
     @property
     def column(self) -> str:
+        """The column, of a bound reference; of another one, its first word."""
         return self.parts[1 if self.bound else 0]
 
     def __str__(self) -> str:
@@ -99,6 +106,8 @@ class Reference(Expression):
 
 @dataclass(frozen=True, slots=True)
 class Call(Expression):
+    """An operator or a function, by its name in lower case, and what it is applied to."""
+
     name: str
     arguments: tuple[Expression, ...]
 
@@ -115,6 +124,8 @@ class Call(Expression):
 
 @dataclass(frozen=True, slots=True)
 class Case(Expression):
+    """`CASE WHEN … THEN … ELSE … END`: the value of the first condition that is true."""
+
     branches: tuple[tuple[Expression, Expression], ...]
     otherwise: Expression
 
@@ -125,6 +136,8 @@ class Case(Expression):
 
 @dataclass(frozen=True, slots=True)
 class Cast(Expression):
+    """`CAST(… AS type)`."""
+
     value: Expression
     type: DataType
 
@@ -148,9 +161,11 @@ class Comparison(Expression):
     """One test of one column, or of one field of a ROW column, against values: what statistics and indexes can answer.
 
     Attributes:
-        column: before it is bound, it may be the path to a field: `st.a` (see `col`).
-        literals: none for null tests, any number for `in`, and one for other operators. An empty `in` is never true.
-        path: the names that lead from the column to the field that is tested.
+        op: one of `OPERATORS`.
+        column: the name of the column. Before it is bound, it may be the path to a field: `st.a` (see `col`).
+        literals: the values to compare with: none for null tests, any number for `in`, and one for other operators.
+            An empty `in` is never true.
+        path: the names that lead from the column to the field that is tested; empty if the column itself is tested.
     """
 
     op: str
@@ -179,6 +194,8 @@ class Comparison(Expression):
 
 @dataclass(frozen=True, slots=True)
 class And(Expression):
+    """True if all parts are true."""
+
     parts: tuple[Expression, ...]
 
     def __str__(self) -> str:
@@ -187,6 +204,8 @@ class And(Expression):
 
 @dataclass(frozen=True, slots=True)
 class Or(Expression):
+    """True if any part is true."""
+
     parts: tuple[Expression, ...]
 
     def __str__(self) -> str:
@@ -204,6 +223,7 @@ class Not(Expression):
 
 
 Predicate = Expression
+"""An expression that is true, false or unknown for each row."""
 
 
 def lit(value: Any) -> Literal:
@@ -235,10 +255,12 @@ def _checked(other: Any) -> Expression:
 
 
 def name_text(name: str) -> str:
+    """A name as it is written in SQL: quoted, unless it is a plain word."""
     return name if name.isidentifier() else "`" + name.replace("`", "``") + "`"
 
 
 def literal_text(value: Any) -> str:
+    """A value as it is written in SQL."""
     if value is None:
         return "NULL"
     if isinstance(value, bool):
@@ -261,6 +283,7 @@ def _inner(part: Expression) -> str:
 
 
 def children(expression: Expression) -> tuple[Expression, ...]:
+    """The expressions that an expression is made of, from left to right."""
     match expression:
         case Call(arguments=parts) | And(parts=parts) | Or(parts=parts):
             return parts
@@ -275,6 +298,7 @@ def children(expression: Expression) -> tuple[Expression, ...]:
 
 
 def rebuilt(expression: Expression, change: Callable[[Expression], Expression]) -> Expression:
+    """The same expression, made of its changed children."""
     match expression:
         case Call(arguments=arguments):
             return replace(expression, arguments=tuple(map(change, arguments)))
@@ -298,6 +322,7 @@ def nodes(expression: Expression) -> Iterator[Expression]:
 
 
 def references_of(expression: Expression) -> Iterator[Reference]:
+    """The columns that an expression refers to, in order, each as often as it is named."""
     for node in nodes(expression):
         if isinstance(node, Reference):
             yield node
@@ -306,7 +331,7 @@ def references_of(expression: Expression) -> Iterator[Reference]:
 
 
 def columns_of(expression: Expression) -> frozenset[str]:
-    """The columns that an expression refers to, also where only a field of one is meant.
+    """The columns that an expression refers to, each as a whole where only a field of it is meant.
 
     >>> sorted(columns_of(And((Comparison("=", "a", (1,)), Comparison("is_null", "b")))))
     ['a', 'b']
@@ -315,10 +340,12 @@ def columns_of(expression: Expression) -> frozenset[str]:
 
 
 def comparisons(expression: Expression) -> Iterator[Comparison]:
+    """The comparisons of a condition with values, from left to right."""
     return (node for node in nodes(expression) if isinstance(node, Comparison))
 
 
 def transformed(expression: Expression, leaf: Callable[[Comparison], Expression]) -> Expression:
+    """The same expression, with every comparison replaced by the result of `leaf`."""
     if isinstance(expression, Comparison):
         return leaf(expression)
     return rebuilt(expression, lambda part: transformed(part, leaf))
@@ -340,12 +367,14 @@ def may_be_unknown(condition: Expression) -> bool:
 
 
 def conjuncts(expression: Expression) -> tuple[Expression, ...]:
+    """The parts that must all be true for a condition to be true."""
     if isinstance(expression, And):
         return tuple(part for parts in expression.parts for part in conjuncts(parts))
     return (expression,)
 
 
 def all_of(parts: tuple[Expression, ...] | list[Expression]) -> Expression | None:
+    """The condition that all parts are true; None for no parts."""
     if not parts:
         return None
     return parts[0] if len(parts) == 1 else And(tuple(parts))

@@ -52,7 +52,7 @@ _IMMUTABLE = frozenset(
 
 
 CheckValues: TypeAlias = Callable[[str, "Field | None", DataType, DataType], None]
-"""Called with a column's path, the column (None for a part of a nested one), its old and its new type."""
+"""Takes a column's path, the column (None for a part of a nested one), its old and its new type."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class Draft:
 
     Attributes:
         has_snapshots: the table has files, so options on which they depend must not change.
-        check_values: raises InvalidArgument if a change of type does not keep the stored values.
+        check_values: raises InvalidArgument if a change of type does not keep the stored values; None = not checked.
     """
 
     schema: TableSchema
@@ -75,6 +75,7 @@ class Draft:
         return replace(self, schema=replace(self.schema, fields=fields))
 
     def is_key(self, path: str) -> str:
+        """The kind of key that a column is part of; empty if it is not part of a key."""
         kinds = (("partition", self.schema.partition_keys), ("primary", self.schema.primary_keys))
         return next((kind for kind, keys in kinds if arguments.text(path, "column") in keys), "")
 
@@ -90,7 +91,13 @@ def changed(
     time_ms: int,
     check_values: CheckValues | None = None,
 ) -> TableSchema:
-    """The next schema (for `check_values` see `Draft`). Raises InvalidArgument where the format does not allow a change.
+    """The next schema.
+
+    Args:
+        check_values: see `Draft`.
+
+    Raises:
+        InvalidArgument: the format does not allow a change; names the column or option.
 
     >>> old = TableSchema(0, (Field(0, "a", AtomicType("INT")),), 0, option_texts={})
     >>> new = changed(old, [add_column("b", "STRING"), rename_column("a", "c")], has_snapshots=True, time_ms=1)
@@ -342,7 +349,7 @@ def set_comment(comment: str | None) -> SchemaChange:
 
 
 def _check_option(draft: Draft, key: str, text: str | None) -> None:
-    """Existing files depend on some options (format/schema §4)."""
+    """Refuse changes of options on which existing files depend (format/schema §4)."""
     old = draft.schema.option_texts.get(arguments.text(key, "option"))
     if text == old:
         return
@@ -379,7 +386,7 @@ def _no_key(draft: Draft, name: str, what: str) -> Draft:
 
 
 def _refuse_named(draft: Draft, name: str, what: str) -> None:
-    """Without a column that an option names, Apache Paimon could not open the table, or would merge other rows."""
+    """Refuse to take away a column that an option names: Apache Paimon could not open the table, or would merge other rows."""
     is_column = name in draft.schema.by_name
     for option, named in named_columns(draft.schema.option_texts):
         if named == name and (is_column or named not in draft.schema.by_name):
