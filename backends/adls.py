@@ -29,7 +29,7 @@ from .upload import Multipart
 _SCHEMES = ("abfs", "abfss", "az")
 _PAGE = 1000
 _DELETES_AT_ONCE = 32
-"""Each delete is a request: Azurite and some kinds of account do not have the batch interface."""
+"""Each delete is a request, since Azurite and some kinds of account do not have the batch interface."""
 
 _READERS = 8
 """Concurrent requests for a range that is larger than the client fetches at once (32 MiB)."""
@@ -214,8 +214,8 @@ class AdlsStore(FsspecStore):
         return [f"{container}/{one.name}" async for one in pages if one.name.endswith("/")], None
 
     def remove_folders(self, prefix: str) -> None:
-        """With a hierarchical namespace folders are marked blobs, and without one empty blobs named `folder/`, which
-        other clients left. They are deleted from the deepest up.
+        """Folders are marked blobs with a hierarchical namespace, and without one what other clients left: empty blobs named
+        `folder/`. They are deleted from the deepest up.
         """
         start = join(self._root, safe_prefix(prefix)).rstrip("/")
         marks = self._request("list", prefix, self._seconds(0), self._folder_marks, start)
@@ -252,7 +252,7 @@ class AdlsStore(FsspecStore):
 
     @property
     def _once(self) -> dict[str, Any]:
-        """The client's settings: no retries, and no timeout before the deadline from outside."""
+        """The arguments of every call: no retries, and no timeout before the deadline from outside."""
         return {
             "retry_total": 0,
             "connection_timeout": _CONNECT_SECONDS,
@@ -265,7 +265,7 @@ class AdlsStore(FsspecStore):
 
 
 class _Blocks:
-    """An upload in blocks, whose requests can all be repeated. Azure drops uncommitted blocks after a week."""
+    """An upload in blocks. Every request of it can be repeated. Azure drops uncommitted blocks after a week."""
 
     costs = (0, 1)
 
@@ -274,7 +274,7 @@ class _Blocks:
         self._path = path
 
     def start(self) -> None:
-        """A prefix for block names that no other writer uses. Blocks need no upload that they belong to."""
+        """Choose a prefix for block names that no other writer uses. Blocks need no upload that they belong to."""
         self._prefix = os.urandom(8).hex()
 
     def part(self, number: int, data: bytes) -> Any:
@@ -288,7 +288,7 @@ class _Blocks:
         self._send(0, "commit_block_list", [BlobBlock(name) for name in parts])
 
     def abandon(self) -> None:
-        """Azure drops uncommitted blocks by itself."""
+        """Does nothing: Azure drops uncommitted blocks by itself."""
 
     def _send(self, size: int, method: str, *args: Any, **named: Any) -> None:
         store = self._store
@@ -300,7 +300,7 @@ class _Blocks:
 
 
 async def _first(pages: AsyncIterator[Any]) -> AsyncIterator[Any]:
-    """An empty listing has a page too."""
+    """The entries of the first page. An empty listing has a page too."""
     async for page in pages:
         return page  # type: ignore[no-any-return]
     raise AssertionError("a listing without a page")

@@ -20,7 +20,7 @@ _OF_FILES = frozenset(
         "assume_container_exists", "allow_unsafe", "operation_timeout", "request_timeout", "transport",
     }
 )  # fmt: skip
-"""Options of adlfs's files and caches, or of lakelatch alone: no request depends on them."""
+"""Options that concern adlfs's files and caches, or lakelatch alone: no request depends on them."""
 
 _READ = frozenset({"account_name", "account_key", "account_host", "connection_string", "sas_token"})
 _IN_A_STRING = frozenset(
@@ -30,15 +30,15 @@ _IN_A_STRING = frozenset(
     }
 )  # fmt: skip
 _STRING = "AZURE_STORAGE_CONNECTION_STRING"
-"""obstore's client does not look at it, so it is read here, after the option, as adlfs reads it."""
+"""The variable that obstore's client does not look at, so that it is read here, after the option, as adlfs reads it."""
 
 _BY_FSSPEC = ("_stat", "_delete")
-"""A HEAD shows no metadata and no code of a 404, so that a folder and a missing container would look like something
-else; and several deletions are one request of an interface that not every account has."""
+"""A HEAD shows no metadata and no code of a 404, so that a folder and a missing container would look like something else; and
+several deletions are one request of an interface that not every account has."""
 
 
 def are_common(names: Iterable[str]) -> bool:
-    """adlfs is known to have all of these options, so that it need not be loaded in order to look."""
+    """Whether adlfs is known to have all of these options, so that it need not be loaded in order to look."""
     return set(names) <= _READ | _OF_FILES
 
 
@@ -104,5 +104,5 @@ def _parts(text: str) -> dict[str, str]:
 
 
 def _is_of_azure(tag: str, data: bytes) -> bool:
-    """The form of an ETag says nothing about the bytes."""
+    """Whether an ETag has the form of Azure's, which says nothing about the bytes."""
     return tag.startswith("0x")

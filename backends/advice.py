@@ -50,7 +50,7 @@ def next_step(answer: Answer, facts: Facts) -> str | None:
 
 
 def is_of_the_client(facts: Facts) -> bool:
-    """Is a refusal about who asks, when or where, so that every other request would meet it, too?"""
+    """Whether a refusal is about who asks, when or where, so that every other request would meet it, too."""
     is_elsewhere = facts.status in (301, 307) or bool(facts.region)
     return is_elsewhere or facts.status == 401 or facts.code in _OF_THE_CLIENT or _is_of_clock(facts)
 

@@ -93,7 +93,7 @@ class AnswerTable:
     carriers: Mapping[str, tuple[str, str]] = field(default_factory=dict)
 
     def classify(self, error: BaseException) -> Answer:
-        """An unknown error is `NO_ANSWER`, because it proves nothing."""
+        """The answer that an error stands for. An unknown error is `NO_ANSWER`, because it proves nothing."""
         facts = facts_of(error, self.carriers)
         if facts.code is not None and facts.code in self.codes:
             return self.codes[facts.code]
@@ -190,7 +190,7 @@ def told(error: BaseException, facts: Facts) -> str:
 
 
 def sentence(error: BaseException) -> str:
-    """The error on one line. Of a store's XML document only the code and the message are told."""
+    """What an error says, on one line. Of a store's XML document only the code and the message are told."""
     text = " ".join(str(error).split()) or type(error).__name__
     if "<Error>" not in text:
         return text
@@ -199,7 +199,7 @@ def sentence(error: BaseException) -> str:
 
 
 def chain(error: BaseException) -> Iterator[BaseException]:
-    """The error and its causes, outermost first."""
+    """An error and its causes, outermost first."""
     link: BaseException | None = error
     for _ in range(_LONGEST_CHAIN):
         if link is None:

@@ -1,8 +1,8 @@
 """Which client carries the requests of a store: obstore, or the one of fsspec.
 
-Owns: `ChoosesTransport`, the part of `FsspecStore` that decides. Must not know: any particular store, tables. Source: decision
-70. Invariants: a choice holds for one process, and is made when the first request is sent. `transport="obstore"` is refused
-where obstore is missing or cannot express an option, and `transport="fsspec"` never loads it.
+Owns: `ChoosesTransport`, the part of `FsspecStore` that decides. Must not know: any particular store, tables.
+Invariants: a choice holds for one process, and is made when the first request is sent. `transport="obstore"` is refused where
+obstore is missing or cannot express an option, and `transport="fsspec"` never loads it. Source: decision 70.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class ChoosesTransport:
         return self._carried()[1]
 
     def _carried(self) -> tuple[ObstoreRequests | None, Transport, Lease | None]:
-        """obstore's requests for this process and what they were made with, or None if fsspec carries them."""
+        """obstore's requests for this process, and what they were made with; or None if fsspec carries them."""
         held, process = self._carrier, this_process()
         if held is None or held[0] != process:
             held = self._carrier = (process, *self._chosen())
@@ -86,7 +86,7 @@ class ChoosesTransport:
             require_obstore()
 
     def _through(self, fast: ObstoreRequests, seconds: float, name: str, *args: Any) -> Any:
-        """Raises `NotExpressed` if fsspec is to do the request."""
+        """One request through obstore. Raises `NotExpressed` if fsspec is to do it."""
         try:
             return fast.run(seconds, name, *args)
         except Refused as refused:

@@ -1,7 +1,7 @@
 """The caller's deadline for store requests, which overrides a store's own patience.
 
-Owns: the deadline of this thread (and of threads that run in its context), and what it is for. Must not know: requests,
-commits. Invariant: a deadline inside another never ends later than the outer one.
+Owns: the deadline of this thread (and of threads that run in its context), and what it is for. Must not know: requests, commits.
+Invariant: a deadline inside another never ends later than the outer one.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any, TypeVar, cast
 F = TypeVar("F", bound=Callable[..., Any])
 
 OPERATION_SECONDS = 300.0
-"""How long all may take together that is asked of a table at once, such as a plan: storage option `operation_timeout`."""
+"""How long everything together may take that is asked of a table at once, such as a plan: storage option `operation_timeout`."""
 _UNTIL_S: ContextVar[float] = ContextVar("lakelatch_deadline", default=math.inf)
 _FOR: ContextVar[str] = ContextVar("lakelatch_deadline_for", default="")
 LEAST_REQUEST_S = 0.05
@@ -58,7 +58,7 @@ def operation(store: object, what: str) -> Iterator[None]:
 
 
 def timed(what: str, store_of: Callable[[Any], object] = lambda self: self.store) -> Callable[[F], F]:
-    """Decorates a method whose body is such a block."""
+    """Decorates a method that is such a block."""
 
     def decorated(method: F) -> F:
         @wraps(method)
@@ -76,5 +76,5 @@ def operation_told() -> str:
 
 
 def left_s() -> float:
-    """What a request may take; infinite if no deadline is set."""
+    """The seconds that a request may take; infinite if no deadline is set."""
     return max(_UNTIL_S.get() - time.monotonic(), LEAST_REQUEST_S)

@@ -1,8 +1,8 @@
 """Durable files and folders on a local disk.
 
-Owns: temporary files, folders made on demand, and the fsync calls that make them survive a power cut. Must not know:
-keys. Invariants: `sync_folder` returns only when the entries of the folder, and its own entries in its parents, would
-survive. A visible folder is not assumed to be durable, because another process may just have made it.
+Owns: temporary files, folders made on demand, and the fsync calls that make them survive a power cut. Must not know: keys.
+Invariants: `sync_folder` returns only when the entries of the folder, and its own entries in its parents, would survive.
+A visible folder is not assumed to be durable, because another process may just have made it.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ import uuid
 from collections.abc import Iterator
 
 _NAME_BYTES = 200
-"""The bytes of a name that its temporary file repeats. File systems allow 255 bytes."""
+"""How many bytes of a name its temporary file repeats. File systems allow 255 bytes."""
 
 _WRITE_MODE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0)
 _FOLDER_MODE = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_CLOEXEC", 0)
 
 
 def is_temporary(name: str) -> bool:
-    """Listings never show temporary files of lakelatch.
+    """Whether a file name is that of a temporary file of lakelatch. Listings never show those.
 
     >>> is_temporary(temporary_name("snapshot-1")), is_temporary("snapshot-1")
     (True, False)
@@ -29,7 +29,7 @@ def is_temporary(name: str) -> bool:
 
 
 def temporary_name(name: str) -> str:
-    """Unique, `.<name>.<uuid>.tmp`, within the length that file systems allow."""
+    """A unique name, `.<name>.<uuid>.tmp`, within the length that file systems allow."""
     kept = name.encode("utf-8")[:_NAME_BYTES].decode("utf-8", "ignore")
     return f".{kept}.{uuid.uuid4()}.tmp"
 
@@ -46,7 +46,7 @@ class Disk:
         self._known: dict[str, tuple[int, int]] = {}  # folder -> (device, inode), if its entry is synced
 
     def create_temporary(self, path: str) -> tuple[str, int]:
-        """Open a file beside `path` for writing, and return its path and descriptor. Missing folders are made."""
+        """Create a file beside `path`, open for writing, and missing folders. Returns its path and descriptor."""
         folder, name = os.path.split(path)
         temporary = os.path.join(folder, temporary_name(name))
         try:
@@ -56,7 +56,7 @@ class Disk:
             return temporary, os.open(temporary, _WRITE_MODE, 0o666)
 
     def write_temporary(self, path: str, data: bytes) -> str:
-        """A new durable file beside `path`. After an error no file is left."""
+        """Write a new durable file beside `path` and return its path. After an error no file is left."""
         temporary, descriptor = self.create_temporary(path)
         try:
             try:
@@ -129,6 +129,6 @@ def _opened(folder: str) -> Iterator[int]:
 
 
 def remove(path: str) -> None:
-    """Errors are ignored: temporary files that stay are swept later."""
+    """Delete a file, ignoring every error: temporary files that stay are swept later."""
     with contextlib.suppress(OSError):
         os.unlink(path)

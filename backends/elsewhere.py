@@ -1,8 +1,8 @@
 """Files outside a table's folder, in locations that an option of the table names (`data-file.external-paths`).
 
 Owns: finding the store and the key for such a file's URL, and deleting files wherever they are. Must not know: tables.
-Source: format/snapshot §1. Invariant: nothing outside of a table's folder is touched but in a place that the caller
-allowed for it (`trust`), whatever the table's options name (H16).
+Source: format/snapshot §1. Invariant: nothing outside of a table's folder is touched but in a place that the caller allowed for
+it (`trust`), whatever the table's options name (H16).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .trust import check_allowed, spelled
 
 
 def location_of(store: Store) -> str:
-    """Absolute and with a scheme, in one spelling.
+    """The URL of a store, absolute and with a scheme, in one spelling.
 
     >>> from .local import LocalStore
     >>> location_of(LocalStore("/data/lake/"))
@@ -29,7 +29,7 @@ def location_of(store: Store) -> str:
 
 
 def place_of(store: Store) -> str:
-    """The place in one spelling: links to a folder of this machine are followed, and `s3a` is `s3`.
+    """The URL of a store, in one spelling: links to a folder of this machine are followed, and `s3a` is `s3`.
 
     >>> from .memory import MemoryStore
     >>> place_of(MemoryStore("memory://doctest/t"))
@@ -47,7 +47,7 @@ def fixed_url(store: Store) -> str:
 
 
 def absolute(url: str) -> str:
-    """Absolute and with a scheme, in one spelling. A path is one of this machine."""
+    """A URL, absolute and with a scheme, in one spelling. A path is one of this machine."""
     if scheme_of(url) not in ("", "file"):
         return plain_url(url)
     from .local import local_path

@@ -1,8 +1,8 @@
 """A store wrapper that fails on purpose, driven by a seed, to test the callers that commit through it.
 
 Owns: the faults, when they strike, the log of them. Must not know: any particular store, the purpose of requests.
-Invariants: whether a request is hit depends only on the seed, the operation, the key and the number of earlier requests for it,
-so that a seed can be replayed under any order of threads. An answer of success is always true. A late write is unchanged.
+Invariants: whether a request is hit depends only on the seed, the operation, the key and the number of earlier requests for
+it, so that a seed can be replayed under any order of threads. An answer of success is always true. A late write is unchanged.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Faults:
 
 @dataclass(frozen=True, slots=True)
 class Struck:
-    """The request, the fault that struck it, and the number of earlier requests for the key."""
+    """One fault that struck: the request, the fault, and the number of earlier requests for the key."""
 
     operation: str
     key: str
@@ -112,7 +112,7 @@ class FaultyStore:
             return tuple(self._log)
 
     def settle(self) -> None:
-        """Late requests that have not landed yet are carried out."""
+        """Carry out every late request that has not landed yet."""
         self._land(None)
 
     @property
@@ -223,7 +223,7 @@ class FaultyStore:
 
 
 def _without_newest(listed: Iterator[ObjectInfo]) -> Iterator[ObjectInfo]:
-    """Out of date: of the names that end in a number, the highest is missing, unless it is the only one."""
+    """A listing that is out of date: of the names that end in a number, the highest is missing, unless it is the only one."""
     found = list(listed)
     numbers = [(int(number), at) for at, info in enumerate(found) if (number := info.key.rpartition("-")[2]).isdigit()]
     missing = max(numbers)[1] if len(numbers) > 1 else None
@@ -231,7 +231,7 @@ def _without_newest(listed: Iterator[ObjectInfo]) -> Iterator[ObjectInfo]:
 
 
 class _Unanswered(StoreUnavailable):
-    """It is left open whether the request was carried out."""
+    """An injected error that leaves open whether the request was carried out."""
 
 
 class _FaultyOutput(OutputFile):

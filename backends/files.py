@@ -1,8 +1,8 @@
 """File objects over a store: outputs that become an object when closed, and inputs that read ranges.
 
 Owns: `OutputFile` (all or nothing), `RangeInput` (few requests). Must not know: any particular store, file formats.
-Invariants: the object of an output appears complete at `close()`, or never. An exception inside `with`, `abort()` and
-an output that is dropped without `close()` leave nothing visible. An input never requests bytes that it already holds.
+Invariants: the object of an output appears complete at `close()`, or never. An exception inside `with`, `abort()` and an
+output that is dropped without `close()` leave nothing visible. An input never requests bytes that it already holds.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ WHOLE_BYTES = 1 << 20
 """Objects up to this size are read with one request, however small the single reads are."""
 
 TAIL_BYTES = 256 << 10
-"""The first request near the end of an object covers a Parquet footer and its length."""
+"""The size of the first request near the end of an object: it covers a Parquet footer and its length."""
 
 BLOCK_BYTES = 64 << 10
 """The smallest request, so that many small reads do not become as many requests."""
@@ -35,7 +35,7 @@ class OutputFile(ABC):
 
     @abstractmethod
     def _append(self, data: memoryview) -> None:
-        """The buffer may change after the call returns."""
+        """Take the bytes. The buffer may change after the call returns."""
 
     @abstractmethod
     def _publish(self) -> None:
@@ -66,7 +66,7 @@ class OutputFile(ABC):
             raise
 
     def abort(self) -> None:
-        """No object appears. Does nothing after `close()`."""
+        """Discard the bytes, so that no object appears. Does nothing after `close()`."""
         if self._state != "open":
             return
         self._state = "aborted"
@@ -76,7 +76,7 @@ class OutputFile(ABC):
         return self._written
 
     def flush(self) -> None:  # noqa: B027  nothing to do in any of them
-        """Bytes become visible at `close()` only."""
+        """Does nothing: bytes become visible at `close()` only."""
 
     @property
     def closed(self) -> bool:

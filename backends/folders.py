@@ -1,8 +1,8 @@
 """What catalogs and operations on whole tables ask of a store beyond single objects: folders, renames and copies.
 
 Owns: the optional methods of stores for these, and what is done with a store that lacks one. Must not know: tables, catalogs.
-Invariants: no method follows a link out of the store's root. A rename is one atomic step or it is refused. A copy never
-passes through this process where the store can copy by itself.
+Invariants: no method follows a link out of the store's root. A rename is one atomic step or it is refused. A copy never passes
+through this process where the store can copy by itself.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _ONE_REQUEST_BYTES = 5 << 30
 
 @runtime_checkable
 class ListsFolders(Protocol):
-    """Lists one level without listing everything below it."""
+    """A store that lists one level without listing everything below it."""
 
     def folders(self, prefix: str) -> Iterable[str]:
         """The names of the folders directly below ``prefix``, in any order, without slashes. None if it does not exist."""
@@ -29,7 +29,7 @@ class ListsFolders(Protocol):
 
 @runtime_checkable
 class RemovesFolders(Protocol):
-    """A folder exists without any file, or can be marked to exist."""
+    """A store in which a folder exists without any file, or can be marked to exist."""
 
     def remove_folders(self, prefix: str) -> None:
         """Remove the folder ``prefix`` and all below it that hold no file, and temporary files that dead writers left there."""
@@ -37,15 +37,15 @@ class RemovesFolders(Protocol):
 
 @runtime_checkable
 class MovesFolders(Protocol):
-    """Renames a whole folder in one atomic step."""
+    """A store that renames a whole folder in one atomic step."""
 
     def move_to(self, url: str) -> bool:
-        """Rename this store's root to another URL. False where something exists there; nothing was changed then."""
+        """Rename this store's root to another URL. Returns False where something exists there; nothing was changed then."""
 
 
 @runtime_checkable
 class CopiesObjects(Protocol):
-    """Copies an object to another store of its own kind, without sending its bytes through this process."""
+    """A store that copies an object to another of its own kind, without sending its bytes through this process."""
 
     def copy_from(self, source: Store, source_key: str, key: str) -> bool:
         """False where these two stores cannot; nothing was copied then. Raises ObjectNotFound, StoreUnavailable."""

@@ -167,7 +167,7 @@ class _Refused(Exception):
 
 
 class _NoCredentials(Exception):
-    """There is no valid token for the request."""
+    """No valid token exists for the request."""
 
 
 async def _ask(
@@ -200,7 +200,7 @@ async def _ask(
 
 
 async def _upload(fs: Any, path: str, size: int, read: Callable[[int, int], Any], **condition: str) -> None:
-    """The whole object in one request. `read` returns a number of bytes from an offset."""
+    """Upload the whole object in one request. `read` returns a number of bytes from an offset."""
 
     async def body() -> AsyncIterator[Any]:  # in pieces, as one large body would block the event loop
         for offset in range(0, size, _PIECE_BYTES):
@@ -248,7 +248,7 @@ def _batch_answers(content_type: str, body: bytes) -> Iterator[tuple[int, bytes]
 
 
 def _refusal(status: int, body: bytes, *, is_about_bucket: bool) -> _Refused:
-    """A 404 to an upload or a listing is about the bucket."""
+    """The refusal that an answer stands for. A 404 to an upload or a listing is about the bucket."""
     text = body.decode(errors="replace").strip()
     reason = ""
     with contextlib.suppress(ValueError, LookupError, TypeError, AttributeError):

@@ -159,7 +159,7 @@ class HdfsStore(FsspecStore):
         return [(one.path, int(one.length), int(one.modification_time), "") for one in found if not one.isdir], None
 
     def list_all(self, prefix: str) -> Iterator[ObjectInfo]:
-        """All objects, with the temporary files that `list` hides."""
+        """As `list`, with the temporary files that `list` hides."""
         return self._listed(prefix, join(self._root, safe_prefix(prefix)), len(join(self._root, "")), self._whole_page)
 
     async def _folder_page(self, fs: Any, prefix: str, after: str | None) -> tuple[list[str], str | None]:
@@ -182,7 +182,7 @@ class HdfsStore(FsspecStore):
         return [one.path for one in found if one.isdir or is_temporary(one.path.rpartition("/")[2])]
 
     def move_to(self, url: str) -> bool:
-        """See `folders.MovesFolders`."""
+        """Rename the root folder in one step (see `folders.MovesFolders`)."""
         target = self.sibling(url)
         if not isinstance(target, HdfsStore) or target._host != self._host:
             raise InvalidArgument(f"{url} is on another name node than {self._url}")
@@ -240,7 +240,7 @@ async def _exists(fs: Any, path: str) -> bool:
 
 
 async def _written(fs: Any, path: str, size: int, read: Callable[[int, int], bytes]) -> str:
-    """Write and close a temporary file beside `path`. Missing folders are made."""
+    """Write a closed temporary file beside `path`, with missing folders."""
     folder, _, name = path.rpartition("/")
     temporary = f"{folder}/{temporary_name(name)}"
     try:
@@ -282,10 +282,10 @@ def _write(client: Any, path: str, size: int, read: Callable[[int, int], bytes])
 
 
 async def _in_thread(call: Callable[..., T], *args: Any) -> T:
-    """Call in a thread of its own, and await the result. Once cancelled, the result is ignored.
+    """Make a call of the client in a thread of its own, and await the result. Once cancelled, the result is ignored.
 
-    The client's own coroutines are not used: after a cut connection they panic as soon as they have to wait before a
-    retry. The thread is a daemon and of no pool: one that hangs must block neither the next call nor the process's end.
+    The client's own coroutines are not used: after a cut connection they panic as soon as they have to wait before a retry.
+    The thread is a daemon and does not belong to a pool: one that hangs must block neither the next call nor the process's end.
     """
     loop = asyncio.get_running_loop()
     answer: asyncio.Future[T] = loop.create_future()

@@ -1,8 +1,8 @@
 """Validates keys for every store, so that no key leaves the store's root (H16).
 
-Owns: what a key may look like. Must not know: stores, tables, file systems. Invariant: a valid key has non-empty parts
-between single slashes, none of them `.` or `..`. It has no NUL and can be written as UTF-8. So a path of a root and a
-valid key is always below the root.
+Owns: what a key may look like. Must not know: stores, tables, file systems.
+Invariant: a valid key has non-empty parts between single slashes, none of them `.` or `..`. It has no NUL and can be
+written as UTF-8. A path of a root and a valid key is therefore always below the root.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ _CLIMBING = ("", ".", "..")
 
 
 def key_defect(key: str) -> str | None:
-    """What is wrong with a key; None if it is valid.
+    """Why a key is refused, or None if it is valid.
 
     >>> key_defect("snapshot/snapshot-1"), key_defect("a/../b")
     (None, "has a part '..'")
@@ -64,7 +64,7 @@ def safe_prefix(prefix: str) -> str:
 
 
 def join(root: str, key: str) -> str:
-    """The root may be empty; the key has passed `safe_key` or `safe_prefix`.
+    """Join a root, which may be empty, and a key that has passed `safe_key` or `safe_prefix`.
 
     >>> join("bucket/table", "snapshot/LATEST"), join("", "LATEST")
     ('bucket/table/snapshot/LATEST', 'LATEST')

@@ -153,7 +153,7 @@ class LocalStore(LocalFolders):
                         yield _info(folder + entry.name, found_stat)
 
     def list_all(self, prefix: str) -> Iterator[ObjectInfo]:
-        """Also the temporary files that `list` hides, in the order of the disk. Memory does not grow with a folder."""
+        """As `list`, with the temporary files that `list` hides, in the order of the disk. Memory does not grow with a folder."""
         safe_prefix(prefix)
         folders = [prefix]
         while folders:
@@ -180,7 +180,7 @@ class LocalStore(LocalFolders):
                 self._disk.sync_folder(folder)
 
     def forget_many(self, keys: Iterable[str]) -> None:
-        """Delete files that nothing names: after a power cut some may be there again."""
+        """As `delete_many`, for files that nothing names: after a power cut some may be there again."""
         self._unlinked(keys)
 
     def _unlinked(self, keys: Iterable[str]) -> set[str]:

@@ -33,7 +33,7 @@ class LocalFolders(ABC):
         """Raise the store's error for an error of the disk."""
 
     def folders(self, prefix: str) -> list[str]:
-        """See `folders.ListsFolders`."""
+        """The names of the folders directly below a prefix (see `folders.ListsFolders`)."""
         try:
             with os.scandir(os.path.join(self._disk.root, safe_prefix(prefix))) as entries:
                 return [e.name for e in entries if key_defect(e.name) is None and e.is_dir(follow_symlinks=False)]
@@ -43,7 +43,7 @@ class LocalFolders(ABC):
             self._refuse("list", prefix, error)
 
     def remove_folders(self, prefix: str) -> None:
-        """Remove folders, and temporary files in them (see `folders.RemovesFolders`)."""
+        """Remove empty folders, and temporary files in them (see `folders.RemovesFolders`)."""
         try:
             top = os.path.dirname(self._own_path(f"{safe_prefix(prefix)}x"))
         except Unsupported:  # what lies behind a link is not the table's to remove
@@ -55,7 +55,7 @@ class LocalFolders(ABC):
                 os.rmdir(folder)
 
     def move_to(self, url: str) -> bool:
-        """Rename in one step (see `folders.MovesFolders`). An empty folder at the new place is replaced."""
+        """Rename the root folder in one step (see `folders.MovesFolders`). An empty folder at the new place is replaced."""
         from .local import local_path
 
         target = local_path(url)
@@ -79,7 +79,7 @@ class LocalFolders(ABC):
         return True
 
     def copy_from(self, source: Store, source_key: str, key: str) -> bool:
-        """The kernel copies (see `folders.CopiesObjects`)."""
+        """Copy a local file by the kernel (see `folders.CopiesObjects`)."""
         if not isinstance(source, LocalFolders):
             return False
         with source._reading(source_key) as descriptor:

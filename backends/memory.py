@@ -1,8 +1,8 @@
 """A store in this process's memory: `memory://name/path`.
 
-Owns: the named spaces of objects and their locks. Must not know: tables. Invariants: two stores of one name see the
-same objects, also after pickling within the process. Every operation is atomic under the lock of its space. Nothing
-outlives the process, so the store is for tests, trials and simulation.
+Owns: the named spaces of objects and their locks. Must not know: tables.
+Invariants: two stores of one name see the same objects, also after pickling within the process. Every operation is atomic
+under the lock of its space. Nothing outlives the process, so the store is for tests, trials and simulation.
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ class MemoryStore:
         return _MemoryOutput(self, safe_key(key))
 
     def move_to(self, url: str) -> bool:
-        """Rename in one step (see `folders.MovesFolders`)."""
+        """Rename everything under the root in one step (see `folders.MovesFolders`)."""
         target = MemoryStore(url)
         if target._space is not self._space:
             raise InvalidArgument(f"{url} is in another memory than {self._url}")

@@ -23,7 +23,7 @@ from .threads import forked_lock
 T = TypeVar("T")
 
 _PAGE = 1000
-"""The keys that one request lists, or deletes unless the store says otherwise."""
+"""The keys that one request lists. Also those that one request deletes, unless the store says otherwise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +129,7 @@ class MeteredStore:
         return self._listed(prefix, self.inner.list(prefix))
 
     def glance(self, prefix: str) -> Iterator[ObjectInfo]:
-        """List objects that may be missed without harm, if the store has a cheaper way for that."""
+        """As `list`, of objects that may be missed without harm, if the store has a cheaper way for that."""
         return self._listed(prefix, getattr(self.inner, "glance", self.inner.list)(prefix))
 
     def delete_many(self, keys: Iterable[str]) -> None:

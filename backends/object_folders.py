@@ -14,25 +14,25 @@ from .storage_options import StorageOptions
 from .store import ObjectNotFound
 
 _COPY_SECONDS = 600.0
-"""The time for one copy within the store, which may move gigabytes."""
+"""The deadline of one copy within the store, which may move gigabytes."""
 
 
 class ObjectFolders:
-    """A subclass of `FsspecStore` provides the requests."""
+    """The methods of `folders` for a store of objects. A subclass of `FsspecStore` provides the requests."""
 
     _root: str
     _given: StorageOptions
 
     async def _folder_page(self, fs: Any, prefix: str, after: str | None) -> tuple[list[str], str | None]:
-        """The folders directly below ``prefix``, as paths, and the token to request the next page with."""
+        """One page of the folders directly below ``prefix``, as paths, and the token to request the next page with."""
         found = await fs._ls(prefix.rstrip("/"), detail=True)
         return [one["name"] for one in found if one["type"] == "directory"], None
 
     copy: Callable[[Any, str, str], Awaitable[None]] | None = None
-    """Copies with one request: (file system, source, target). None where the store cannot."""
+    """Copies an object within the store with one request: (file system, source, target). None where the store cannot."""
 
     def folders(self, prefix: str) -> list[str]:
-        """See `folders.ListsFolders`."""
+        """The names of the folders directly below a prefix (see `folders.ListsFolders`)."""
         store: Any = self
         start = join(self._root, safe_prefix(prefix))
         start = start if start.endswith("/") else f"{start}/"
@@ -48,7 +48,7 @@ class ObjectFolders:
                 return names
 
     def remove_folders(self, prefix: str) -> None:
-        """The marks of folders that other clients left: empty objects named `folder/` (see `folders.RemovesFolders`)."""
+        """Delete the marks of folders that other clients left (see `folders.RemovesFolders`): empty objects named `folder/`."""
         store: Any = self
         start = join(self._root, safe_prefix(prefix))
         after: str | None = None
@@ -64,7 +64,7 @@ class ObjectFolders:
                 return
 
     def copy_from(self, source: object, source_key: str, key: str) -> bool:
-        """See `folders.CopiesObjects`."""
+        """Copy an object within the store (see `folders.CopiesObjects`)."""
         store: Any = self
         if self.copy is None or not isinstance(source, type(self)) or dict(source._given) != dict(self._given):
             return False

@@ -1,10 +1,10 @@
 """The base of every object store over fsspec: one request per operation, each with a deadline, retries and outcomes.
 
-Owns: `FsspecStore`. A subclass provides the file system, the create request, the table of answers and uploads in parts,
-and may replace any request by a cheaper one. Must not know: any particular store, tables.
-Invariants: the client does not retry and caches no listing. Every request has a deadline set from outside, because a
-client's own read timeout did not end a request whose answer was lost (format/stores §4). `Created` means that the store
-said so. Synchronous file systems are wrapped in `fsspec.implementations.asyn_wrapper.AsyncFileSystemWrapper`.
+Owns: `FsspecStore`. A subclass provides the file system, the create request, the table of answers and uploads in parts, and
+may replace any request by a cheaper one. Must not know: any particular store, tables.
+Invariants: the client does not retry and caches no listing. Every request has a deadline set from outside, because a client's
+own read timeout did not end a request whose answer was lost (format/stores §4). `Created` means that the store said so.
+Synchronous file systems are wrapped in `fsspec.implementations.asyn_wrapper.AsyncFileSystemWrapper`.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ from .upload import BufferedOutput, Multipart
 T = TypeVar("T")
 
 OWN_OPTIONS = frozenset({"allow_unsafe", "operation_timeout", "request_timeout", "transport"})
-"""Options that lakelatch uses itself. The others are passed to the client."""
+"""Storage options that lakelatch uses itself. The others are passed to the client."""
 
 FIXED_OPTIONS = frozenset({"skip_instance_cache", "use_listings_cache"})
 """Options of every client that are accepted and ignored, because a commit needs fixed values."""
@@ -61,7 +61,7 @@ SLOWEST_BYTES_PER_SECOND = 256 << 10
 """The rate at which a deadline grows with the bytes that are sent or requested."""
 
 CONNECT_SECONDS = 60.0
-"""The time to make a client, which may fetch credentials and loads large models of its own on a busy machine."""
+"""The limit for making a client, which may fetch credentials and loads large models of its own on a busy machine."""
 
 CREATE_LIMIT_BYTES = 64 << 20
 """The largest object of a conditional create, which is one request. Snapshots, schemas and tags are small."""
@@ -72,7 +72,7 @@ _ASKING = Threads(_DELETES_AT_ONCE, "lakelatch-delete", is_awaited=False)
 _RENEWALS = 3
 """How many times one request is sent with new credentials."""
 _KEPT = frozenset({Answer.DENIED, Answer.EXISTS, Answer.CONFLICT, Answer.ARCHIVED})
-"""Answers to the deletion of an object under a hold, a lease or a retention policy, or without the permission."""
+"""What a store answers to the deletion of an object under a hold, a lease or a retention policy, or without the permission."""
 _READS = ("read", "look at", "list")
 
 
@@ -84,7 +84,7 @@ class FsspecStore(ChoosesTransport, ObjectFolders, ABC):
         storage_options: fsspec's options for this store, and `request_timeout` and `operation_timeout` (seconds), `allow_unsafe`
             and `transport`: `auto` (obstore carries the requests if it is installed and can express the options, else fsspec),
             `obstore` or `fsspec`.
-        patience: `request_timeout` overrides its deadline.
+        patience: deadlines and repeats. `request_timeout` overrides its deadline.
 
     A store can be pickled to another process or machine. The child of a fork makes its own connections.
     """
@@ -118,7 +118,7 @@ class FsspecStore(ChoosesTransport, ObjectFolders, ABC):
         return f"{type(self).__name__}({self._url!r}, {self._options!r})"
 
     def sibling(self, url: str) -> FsspecStore:
-        """A store at another URL of the same scheme, with the same options."""
+        """The store at another URL of the same scheme, with the same options."""
         return type(self)(url, self._given, self._patience)
 
     # What a particular store provides.
@@ -133,7 +133,7 @@ class FsspecStore(ChoosesTransport, ObjectFolders, ABC):
 
     @abstractmethod
     async def _connect(self) -> Any:
-        """A new file system for this process: no listing cache, no retries, not shared."""
+        """Make a new file system for this process: no listing cache, no retries, not shared."""
 
     @abstractmethod
     async def _create(self, fs: Any, path: str, data: bytes) -> None:
@@ -141,7 +141,7 @@ class FsspecStore(ChoosesTransport, ObjectFolders, ABC):
 
     @abstractmethod
     def _classify(self, error: BaseException) -> Answer:
-        """A pure function over a table."""
+        """The answer that an error stands for: a pure function over a table."""
 
     @abstractmethod
     def _multipart(self, path: str) -> Multipart:
@@ -182,7 +182,7 @@ class FsspecStore(ChoosesTransport, ObjectFolders, ABC):
         return await self._page(fs, prefix, after)
 
     async def _page(self, fs: Any, prefix: str, after: str | None) -> tuple[list[Listed], str | None]:
-        """Objects below a prefix, and the token to request the next page with."""
+        """One page of a listing, and the token to request the next page with."""
         found = await fs._find(prefix, detail=True)
         return [(path, int(info["size"]), modified_ms(info), "") for path, info in found.items()], None
 
@@ -245,7 +245,7 @@ class FsspecStore(ChoosesTransport, ObjectFolders, ABC):
         return self._listed(prefix, join(self._root, safe_prefix(prefix)), len(join(self._root, "")))
 
     def glance(self, prefix: str) -> Iterator[ObjectInfo]:
-        """List objects that may be missed without harm: an empty answer is believed, and costs no second request."""
+        """As `list`, for objects that may be missed without harm: an empty answer is believed, and costs no second request."""
         return self._listed(prefix, join(self._root, safe_prefix(prefix)), len(join(self._root, "")), self._glance)
 
     def delete_many(self, keys: Iterable[str]) -> None:
@@ -258,8 +258,8 @@ class FsspecStore(ChoosesTransport, ObjectFolders, ABC):
             raise DeletionRefused({path[cut:]: why for path, why in kept.items()}, self._url)
 
     def _refused(self, page: Sequence[str]) -> dict[str, str]:
-        """Delete a page; what the store refused to delete, with its reason. Then each is asked for by itself, as
-        clients tell of one refusal, and some stop at it.
+        """Delete a page. Returns what the store refused to delete, with its reason: then each is asked for by itself, as clients
+        tell of one refusal, and some stop at it.
         """
         label = f"{len(page)} objects" if len(page) > 1 else page[0][len(join(self._root, "")) :]
         try:
@@ -329,7 +329,7 @@ class FsspecStore(ChoosesTransport, ObjectFolders, ABC):
         return held[1:]
 
     def warm_up(self) -> None:
-        """Import what requests need before threads send them. If a thread imports while Ctrl-C ends the process, Python
+        """Import what requests need before they are sent by threads. If a thread imports while Ctrl-C ends the process, Python
         forgets that it was an interrupt, and the process ends as if it had failed.
         """
         with contextlib.suppress(LakelatchError):  # the first request says so
@@ -340,8 +340,8 @@ class FsspecStore(ChoosesTransport, ObjectFolders, ABC):
         """Import the client of fsspec."""
 
     def _bounded(self, seconds: float, call: Callable[..., Awaitable[T]], *args: Any) -> T:
-        """One request to its end or its deadline, from any thread. One that was refused because its credentials have
-        ended did nothing, and is sent again with new ones; on a busy machine these may end, too, before it goes out.
+        """Run one request to its end or to its deadline, from any thread. One that was refused because its credentials have ended
+        did nothing, and is sent again with new ones. On a busy machine these may end, too, before the request goes out.
         """
         renewals = 0
         while True:
@@ -435,7 +435,7 @@ class FsspecStore(ChoosesTransport, ObjectFolders, ABC):
 
 
 async def _alive(call: Callable[..., Awaitable[T]], *args: Any) -> T:
-    """fsspec would turn a failure that is not an `Exception` into the result None, a success (H2)."""
+    """Await the call. fsspec would turn a failure that is not an `Exception` into the result None, a success (H2)."""
     try:
         return await call(*args)
     except (Exception, asyncio.CancelledError, KeyboardInterrupt, SystemExit):
@@ -445,7 +445,7 @@ async def _alive(call: Callable[..., Awaitable[T]], *args: Any) -> T:
 
 
 async def all_of(requests: Iterable[Awaitable[object]]) -> None:
-    """Send requests side by side, all to their end: one that went on behind an error would do its work later, unseen."""
+    """Await requests side by side, all of them to their end: one that went on behind an error would do its work later, unseen."""
     answers = await asyncio.gather(*requests, return_exceptions=True)
     for answer in answers:
         if isinstance(answer, BaseException):
@@ -461,7 +461,7 @@ class _Kept(Exception):
 
 
 class _PastEnd(Exception):
-    """The range starts past the end of the object: `get_range` returns no bytes then."""
+    """The range starts past the end of the object. `get_range` returns no bytes then."""
 
 
 _SHARED: dict[tuple[object, str], Any] = {}
@@ -515,7 +515,7 @@ def bucket_root(url: str, schemes: tuple[str, ...], store: str) -> str:
 
 
 def modified_ms(info: Mapping[str, Any]) -> int:
-    """The modification time in milliseconds since 1970; 0 if fsspec's info has no time."""
+    """The modification time in fsspec's info, in milliseconds since 1970, or 0 if it has none."""
     for name in ("LastModified", "last_modified", "mtime", "updated", "modified", "created"):
         value = info.get(name)
         if isinstance(value, datetime):

@@ -1,9 +1,9 @@
 """Any store that fsspec knows and lakelatch does not: for reading, and for a single writer with `allow_unsafe`.
 
-Owns: the `FsspecStore` over an arbitrary fsspec URL. Must not know: tables, any particular store. Invariant:
-`capabilities.atomic_create` is None, because fsspec's own create checks first and writes then (26 right rounds in 50 on
-one such store, format/stores §1). Writing to a table here is refused (`UnsafeBackend`, G9) unless the user accepts the
-risk with the storage option `allow_unsafe`.
+Owns: the `FsspecStore` over an arbitrary fsspec URL. Must not know: tables, any particular store.
+Invariant: `capabilities.atomic_create` is None, because fsspec's own create checks first and writes then (26 right rounds in
+50 on one such store, format/stores §1). Writing to a table here is refused (`UnsafeBackend`, G9) unless the user accepts
+the risk with the storage option `allow_unsafe`.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class OtherStore(FsspecStore):
         return root
 
     def _check_options(self) -> None:
-        """The signature does not list every option, so the file system checks them when it is made."""
+        """Does nothing: the signature does not list every option, so the file system checks them when it is made."""
 
     async def _connect(self) -> Any:
         from fsspec.implementations.asyn_wrapper import AsyncFileSystemWrapper

@@ -30,7 +30,7 @@ class Patience:
     """The limits on the duration and the number of sends of one request.
 
     Attributes:
-        deadline_seconds: for a request without a body; option `request_timeout`.
+        deadline_seconds: the deadline of a request without a body; option `request_timeout`.
         sends: the most sends, the first one included, where the store is not busy.
         first_wait_seconds: the upper bound of the first random wait. It doubles up to `longest_wait_seconds`.
         busy_seconds: a store that is busy is asked again for so long.

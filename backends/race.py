@@ -91,7 +91,7 @@ def _thread_answers(store: Store, racers: int, rounds: int, prefix: str) -> list
 
 
 def _guarded(store: Store, racer: int, rounds: int, prefix: str, barrier: Any) -> list[str] | Exception:
-    """If it fails, the other racers are released instead of waiting for it."""
+    """Run a racer; if it fails, the other racers are released instead of waiting for it."""
     try:
         return _run(store, racer, rounds, prefix, barrier.wait)
     except Exception as error:

@@ -18,7 +18,7 @@ from ..core.errors import InvalidArgument
 from .store import Store
 
 ENTRY_POINTS = "lakelatch.backends"
-"""The group for stores of other packages: the name is a scheme, the value a callable (url, options) -> Store."""
+"""The entry point group for stores of other packages: the name is a scheme, the value a callable (url, options) -> Store."""
 
 _ADAPTERS: Mapping[str, tuple[str, str]] = {
     "file": ("local", "LocalStore"),
@@ -38,7 +38,7 @@ _SHORT = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*):(?!//[^/])(?P<rest>.*)
 
 
 def scheme_of(url: str) -> str:
-    """A plain path has the scheme `file`.
+    """The scheme of a URL; a plain path has the scheme `file`.
 
     >>> scheme_of("s3://lake/flights"), scheme_of("/data/lake"), scheme_of("file:/data/lake"), scheme_of("a:b/c")
     ('s3', 'file', 'file', 'file')
@@ -48,12 +48,11 @@ def scheme_of(url: str) -> str:
 
 
 def url_text(url: str | PathLike[str]) -> str:
-    """The text of a URL or a path. `hdfs:/path` means the file system that Hadoop's configuration names, as in Hadoop.
+    """A URL as text, from text or a path. `hdfs:/path` means the file system that Hadoop's configuration names, as in Hadoop.
 
     Raises:
-        InvalidArgument: it is something else, or blank (as text it would name a folder, such as `None`). Or it is the
-            URL of a store that has lost slashes, as by `Path("s3://lake") / "t"`; or a path of Windows; or a `file:` URL
-            that climbs.
+        InvalidArgument: it is something else, or blank. As text it would name a folder, such as `None`. Or it is the URL of a
+            store that has lost slashes, as by `Path("s3://lake") / "t"`; or a path of Windows; or a `file:` URL that climbs.
 
     >>> from pathlib import PurePosixPath
     >>> url_text(PurePosixPath("/data/lake")), url_text("hdfs:/lake/t")

@@ -1,9 +1,9 @@
 """Credentials that are renewed while a process runs: which ones a client was made with, and when a new one is worth making.
 
-Owns: `Lease`, `lease_of`, `renewed`. Must not know: any client library, what a client does. Source: decision 96. Invariants: a
-client is kept for what it authenticates with: options, variables of the environment, and the files that they name. A refusal
-for authentication proves that nothing was applied. After one, the providers are asked again once for each client: at once if
-what they say may have changed, and else only if the client has served for a while, so that refusals cost no connections.
+Owns: `Lease`, `lease_of`, `renewed`. Must not know: any client library, what a client does. Source: decision 96.
+Invariants: a client is kept for what it authenticates with: options, variables of the environment, and the files that they name.
+A refusal for authentication proves that nothing was applied. After one, the providers are asked again once for each client: at
+once if what they say may have changed, and else only if the client has served for a while, so that refusals cost no connections.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def _begin(identity: str, before: Lease | None, state: str) -> Lease:
 
 
 def _refuses_who_asks(facts: Facts) -> bool:
-    """A refusal of who asks, and not of what was asked? The answer to a HEAD has no code."""
+    """Whether an error is a refusal of who asks, and not of what was asked. The answer to a HEAD has no code."""
     if facts.status == 401:
         return True
     if facts.code is not None and not facts.code.isdigit():

@@ -1,10 +1,10 @@
 """Amazon S3 and compatible stores over s3fs: `s3://bucket/path` and `s3a://bucket/path`.
 
-Owns: the requests of S3's interface, the table of S3's answers, the client's settings. Must not know: tables. Source:
-format/stores §1, §4, §5.
-Invariants: one operation is one request, so s3fs's `cat_file` and `info` (sometimes two) and `rm` (hides errors) are
-not used. A create is one PUT with `If-None-Match: *` for every size: some servers ignore the condition on a multipart
-upload, and s3fs loses it for an empty `open("xb")`. An old botocore that would silently drop the condition is refused.
+Owns: the requests of S3's interface, the table of S3's answers, the client's settings. Must not know: tables.
+Invariants: one operation is one request, so s3fs's `cat_file` and `info` (sometimes two) and `rm` (hides errors) are not used.
+A create is one PUT with `If-None-Match: *` for every size: some servers ignore the condition on a multipart upload, and s3fs
+loses it for an empty `open("xb")`. An old botocore that would silently drop the condition is refused.
+Source: format/stores §1, §4, §5.
 """
 
 from __future__ import annotations
@@ -210,7 +210,7 @@ class _NotDeleted(Exception):
 
 
 class _S3Upload:
-    """Every request of a multipart upload is idempotent, so each is repeated like a read."""
+    """A multipart upload. Every request of it is idempotent, so each is repeated like a read."""
 
     costs = (1, 1)
 
@@ -278,8 +278,8 @@ async def _body(response: Any) -> bytes:
 
 
 def _prepare(client: Any) -> None:
-    """Send bodies at once: botocore asks `Expect: 100-continue` first, which costs every PUT a round trip. Believe the
-    store alone: the HTTP client follows redirections, after which the answer may be that of a login page (H2)."""
+    """Send bodies at once: botocore asks `Expect: 100-continue` first, which costs every PUT a round trip. Believe the store
+    alone: the HTTP client follows redirections, after which the answer may be that of a login page (H2)."""
     client.meta.events.register_last("before-call.s3", _without_expect)
     client.meta.events.register_last("after-call.s3", _not_redirected)
     client.meta.events.register_first("before-call.s3.HeadBucket", _looked_for_once)
@@ -293,8 +293,8 @@ _LOOKED_FOR: ContextVar[bool] = ContextVar("lakelatch_bucket_looked_for", defaul
 
 
 def _looked_for_once(**_: Any) -> tuple[Any, dict[str, Any]] | None:
-    """botocore asks the bucket where it is if a request was redirected, and if that question is, too, without end. Each
-    of our requests is a task of its own, and asks once.
+    """botocore asks the bucket where it is if a request was redirected, and if that question is, too, without end. Each of our
+    requests is a task of its own, and asks once.
     """
     if not _LOOKED_FOR.get():
         _LOOKED_FOR.set(True)

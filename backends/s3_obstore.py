@@ -24,7 +24,7 @@ _OF_FILES = frozenset(
         "allow_unsafe", "operation_timeout", "request_timeout", "transport",
     }
 )  # fmt: skip
-"""Options of s3fs's files and caches, or of lakelatch alone: no request depends on them."""
+"""Options that concern s3fs's files and caches, or lakelatch alone: no request depends on them."""
 
 _NAMES = (
     ("key", "username", "aws_access_key_id"),
@@ -63,7 +63,7 @@ _RENEWED = timedelta(minutes=5)
 
 
 def are_common(names: Iterable[str]) -> bool:
-    """s3fs is known to have all of these options, so that it need not be loaded in order to look."""
+    """Whether s3fs is known to have all of these options, so that it need not be loaded in order to look."""
     return set(names) <= _READ | _OF_FILES
 
 
@@ -82,7 +82,7 @@ def s3_requests(given: Mapping[str, Any], deadline_seconds: float) -> Callable[[
 
 
 def s3_config(options: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings without the bucket; `certificates` are options of the client."""
+    """The arguments of obstore's client without the bucket, and its options for `certificates`."""
     for name, value in options.items():
         if name not in _READ | _OF_FILES and value not in (None, False, {}):
             raise NotExpressed(f"obstore cannot express storage option {name!r}")
@@ -117,7 +117,7 @@ def s3_config(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _keys(options: Mapping[str, Any], client: Mapping[str, Any]) -> dict[str, str | None] | None:
-    """The keys from the options, or from the environment, with which botocore's chain begins."""
+    """The keys of the options, or those of the environment, with which botocore's chain begins."""
     found = [options.get(name) or options.get(other) or client.get(inner) for name, other, inner in _NAMES]
     variables = os.environ
     if not any(found) and not options.get("profile") and not variables.get("AWS_CREDENTIAL_EXPIRATION"):
@@ -176,14 +176,14 @@ def _certificates(verify: Any, session: Any) -> dict[str, Any]:
 
 
 def _configured() -> dict[str, Any]:
-    """fsspec's own configuration: files in `~/.config/fsspec`, and variables such as `FSSPEC_S3_KEY`."""
+    """What fsspec's own configuration says of S3: files in `~/.config/fsspec`, and variables such as `FSSPEC_S3_KEY`."""
     from fsspec.config import conf
 
     return {**conf.get("s3", {}), **conf.get("s3a", {})}
 
 
 def _style(config: Mapping[str, Any]) -> str:
-    """`path`, or `virtual` for the bucket as a part of the host."""
+    """The style of addresses: `path`, or `virtual` for the bucket as a part of the host."""
     s3 = dict(config.get("s3") or {})
     style = str(s3.pop("addressing_style", "path"))
     s3.pop("payload_signing_enabled", None)

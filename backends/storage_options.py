@@ -1,8 +1,8 @@
 """Holds the storage options that users give, so that no secret is shown by accident (H19).
 
 Owns: `StorageOptions`, which options are secret, and how secrets are removed from a text. Must not know: any store.
-Invariants: `repr`, `str` and formatting of the wrapper never show a secret value. Pickling keeps the values: explicit
-keys travel to executors, profiles and ambient credentials do not.
+Invariants: `repr`, `str` and formatting of the wrapper never show a secret value. Pickling keeps the values: explicit keys
+travel to executors, profiles and ambient credentials do not.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _TRUE, _FALSE = ("true", "1", "yes", "on"), ("false", "0", "no", "off")
 
 
 def is_secret(name: str) -> bool:
-    """Must the value of an option with this name not be shown?
+    """Whether the value of an option with this name must not be shown.
 
     >>> is_secret("aws_secret_access_key"), is_secret("endpoint_url")
     (True, False)
@@ -77,7 +77,7 @@ class StorageOptions(Mapping[str, Any]):
         raise InvalidArgument(f"storage option {name!r} is {value!r}", next_step="use true or false")
 
     def seconds(self, name: str, default: float) -> float:
-        """Positive; else raises InvalidArgument."""
+        """A positive number of seconds."""
         value = self._values.get(name, default)
         try:
             seconds = float(value)
@@ -99,7 +99,7 @@ class StorageOptions(Mapping[str, Any]):
             )
 
     def redact(self, text: str) -> str:
-        """Every secret value of these options is replaced.
+        """Return the text with every secret value of these options replaced.
 
         >>> StorageOptions({"secret": "s3cr3t"}).redact("signature of s3cr3t is wrong")
         'signature of *** is wrong'

@@ -67,7 +67,7 @@ class ObjectInfo:
 
 
 Listed = tuple[str, int, int, str]
-"""As adapters list objects: path, size, milliseconds since 1970, tag."""
+"""One object of a listing, as adapters report it: path, size, milliseconds since 1970, tag."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,7 @@ class Capabilities:
 
 
 def rewrite_seconds(store: object) -> float:
-    """How long a store wants between two writes of one name, such as GCS; 0 for all others. It may be wrapped."""
+    """How long a store wants between two writes of one name, such as GCS; 0 for all others. The store may be wrapped."""
     asked: Any = store
     while not hasattr(asked, "rewrite_seconds") and hasattr(asked, "inner"):
         asked = asked.inner

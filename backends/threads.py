@@ -1,8 +1,8 @@
 """Threads and locks that belong to one process, so that neither a fork nor the end of the interpreter can hang.
 
 Owns: `Threads`, `LoopThreads`, `forked_lock`, `PerProcess`, `this_process`. Must not know: what the threads do.
-Invariants (H23): the child of a fork uses its own threads, locks and names, never those of its parent, whose threads do
-not run in the child. Work that no thread can take is done by the caller that submitted it. Work is done once.
+Invariants (H23): the child of a fork uses its own threads, locks and names, never those of its parent, whose threads do not
+run in the child. Work that no thread can take is done by the caller that submitted it. Work is done once.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def _forked() -> None:
 
 
 def this_process() -> tuple[int, int]:
-    """The identity of this process, also if it got the number of an ancestor that has ended."""
+    """Identifies this process, also if it got the process number of an ancestor that has ended."""
     return os.getpid(), _forks
 
 
@@ -51,7 +51,7 @@ class PerProcess(Generic[T]):
         self._held: dict[tuple[int, int], T] = {}
 
     def get(self) -> T:
-        """The value of an ancestor is kept, since destroying it could disturb the ancestor."""
+        """This process's value. The value of an ancestor is kept, since destroying it could disturb the ancestor."""
         process = this_process()
         if process not in self._held:
             self._held.setdefault(process, self._make())
@@ -64,14 +64,14 @@ class PerProcess(Generic[T]):
 class Threads(Executor):
     """An executor whose threads keep the deadline of the caller. Each process starts its own threads as they are needed.
 
-    If no thread can be had, because the interpreter ends or the system refuses another thread, `submit` does the work
-    itself and returns a finished future.
+    If no thread can be had, because the interpreter ends or the system refuses another thread, `submit` does the work itself
+    and returns a finished future.
 
     Args:
         count: the largest number of threads.
         name: the prefix of their names.
-        is_awaited: whether the interpreter waits for unfinished work before it ends, for `LAST_SECONDS` at most. False
-            is for work that somebody else waits for.
+        is_awaited: whether the interpreter waits for unfinished work before it ends, for `LAST_SECONDS` at most. False is for
+            work that somebody else waits for.
     """
 
     def __init__(self, count: int, name: str = "lakelatch", is_awaited: bool = True) -> None:
@@ -100,9 +100,10 @@ class Threads(Executor):
 class _Crew:
     """The threads of one `Threads` in one process.
 
-    Not a `ThreadPoolExecutor`: an interrupt during a submit can leave a lock of its futures held, or a thread that it
-    does not know of, and the interpreter then waits forever. Invariant: accepted work is queued or running, and there
-    is a thread for each piece of it, up to `count`.
+    Not a `ThreadPoolExecutor`: an interrupt during a submit can leave a lock of its futures held, or a thread that it does not
+    know of. The interpreter then waits for its threads forever.
+
+    Invariant: accepted work is queued or running, and there is a thread for each piece of it, up to `count`.
     """
 
     def __init__(self, count: int, name: str, is_awaited: bool) -> None:
@@ -174,8 +175,9 @@ def _dismiss(crew: PerProcess[_Crew]) -> None:
 
 
 class LoopThreads(ThreadPoolExecutor):
-    """For an event loop, which accepts only this kind of executor and dies with its process. Clients resolve names on
-    these threads for each new connection, which would otherwise fail once the interpreter is ending.
+    """The same for an event loop, which accepts only this kind of executor and dies with its process.
+
+    Clients resolve names on these threads for each new connection, which would otherwise fail once the interpreter is ending.
     """
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
@@ -217,8 +219,9 @@ class _Work(Generic[T]):
 
 
 def forked_lock() -> threading.Lock:
-    """Free in the child of a fork, even if a thread of the parent held it. It is a lock of Python's own, so that no
-    interrupt can come between its `with` and its release.
+    """A lock that is free in the child of a fork, even if a thread of the parent held it.
+
+    It is a lock of Python's own, so that no interrupt can come between its `with` and its release.
     """
     lock = threading.Lock()
     _LOCKS.add(lock)
@@ -226,8 +229,8 @@ def forked_lock() -> threading.Lock:
 
 
 class _Living(Generic[T]):
-    """Unlike a `WeakSet` it runs no code when one of its objects dies: an interrupt that arrives within such a callback
-    is printed and lost, and a program that is stopped with Ctrl-C goes on."""
+    """Objects that are alive. Unlike a `WeakSet` it runs no code when one of them dies: an interrupt that arrives within such a
+    callback is printed and lost, and a program that is stopped with Ctrl-C goes on."""
 
     def __init__(self) -> None:
         self._known: dict[int, weakref.ref[T]] = {}
@@ -257,7 +260,7 @@ _CREWS: _Living[_Crew] = _Living()
 
 
 _waited_s = 0.0
-"""The time spent on work at the end of the interpreter; `_finish` is called twice."""
+"""For work at the end of the interpreter; `_finish` is called twice."""
 
 
 def _finish() -> None:

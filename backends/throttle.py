@@ -1,9 +1,9 @@
 """How many requests this process has under way at a store that asks for fewer.
 
-Owns: `Throttle`, `throttle_of`. Must not know: any client, what is requested, repeats. Source: decision 101.
-Invariants: a store that was never busy has no limit. A busy answer halves what may be under way, once for all requests
-that were under way then; each success adds a little, until there is no limit again. Nothing waits here for long: a
-request that hangs must not hold up others, and each has a deadline of its own.
+Owns: `Throttle`, `throttle_of`. Must not know: any client, what is requested, repeats.
+Invariants: a store that was never busy has no limit. A busy answer halves what may be under way, once for all requests that were
+under way then; each success adds a little, until there is no limit again. Nothing waits here for long: a request that hangs must
+not hold up others, and each has a deadline of its own. Source: decision 101.
 """
 
 from __future__ import annotations

@@ -54,11 +54,11 @@ class Transport:
 
 
 class NotExpressed(Exception):
-    """obstore cannot do what the text says, so fsspec is to do it."""
+    """obstore cannot do this, so fsspec is to do it. The text says what."""
 
 
 class Refused(Exception):
-    """No success, in the shape of botocore's errors (see `answers.facts_of`)."""
+    """An answer of the store that is not a success, in the shape of botocore's errors (see `answers.facts_of`)."""
 
     def __init__(self, status: int, code: str | None, message: str) -> None:
         super().__init__(f"{status} {code or ''}: {message}")
@@ -72,7 +72,7 @@ class NoAnswer(Exception):
 
 
 class NoCredentials(Exception):
-    """Without credentials nothing was sent."""
+    """The credentials could not be had, so that nothing was sent."""
 
 
 class ClientDied(Exception):
@@ -84,7 +84,7 @@ class After(str):
 
 
 class _Rest(After):
-    """A token with what obstore has not listed yet, and the path up to which that was listed before."""
+    """The same, what obstore has not listed yet, and the path up to which that was listed before."""
 
     stream: Any = None
     passed: str = ""
@@ -94,9 +94,9 @@ class ObstoreRequests:
     """The requests of one store object through obstore, by the names that they have in `FsspecStore`.
 
     Args:
-        client: makes the client of a bucket.
-        fits: whether an ETag can be the store's for an object of these bytes. obstore follows redirections, so that the
-            page of a proxy could pass for the answer to a write; its ETag shows that (H2).
+        client: makes the client of a bucket: `client(bucket)`.
+        fits: whether an ETag can be the store's for an object of these bytes: `fits(tag, data)`. obstore follows redirections,
+            so that the page of a proxy could pass for the answer to a write; its ETag shows that (H2).
         by_fsspec: names of requests that fsspec is to do.
         resumes: whether every such store can begin a listing behind an object. If not, its listings must be in order.
         with_checksums: makes a client that sends a checksum with each object, for buckets that want one.
@@ -182,7 +182,7 @@ class ObstoreRequests:
         return listed, rest
 
     def _is_empty(self, prefix: str) -> bool:
-        """Does a listing of the folder around this one prove that it is empty? It names other objects, and all of them."""
+        """Whether a listing of the folder around this one proves that it is empty: it names other objects, and all of them."""
         around = prefix.rstrip("/").rpartition("/")[0]
         if not around or around in self._full:
             return False
@@ -243,7 +243,7 @@ class ObstoreRequests:
 
 
 def _wants_checksum(error: Exception) -> bool:
-    """A bucket with Object Lock and a default retention has refused an object without a checksum. It wrote nothing."""
+    """Whether a bucket with Object Lock and a default retention has refused an object without a checksum. It wrote nothing."""
     found = meaning(error, "write")
     return isinstance(found, Refused) and found.code == "InvalidRequest" and "x-amz-checksum-" in str(found)
 
@@ -296,7 +296,7 @@ def meaning(error: Exception, request: str) -> Exception:
 
 
 def settings(deadline_seconds: float) -> dict[str, Any]:
-    """Each request is sent once, within limits that are wider than the deadlines from outside."""
+    """The settings of every client: each request is sent once, within limits that are wider than the deadlines from outside."""
     longest = max(4 * deadline_seconds, deadline_seconds + SMALL_BYTES / SLOWEST_BYTES_PER_SECOND)
     return {
         "retry_config": {"max_retries": 0, "retry_timeout": timedelta(seconds=longest)},
@@ -310,7 +310,7 @@ def settings(deadline_seconds: float) -> dict[str, Any]:
 
 
 def checked_choice(value: Any) -> str:
-    """The value of storage option `transport`, if it is valid.
+    """The value of storage option `transport`.
 
     >>> checked_choice("obstore")
     'obstore'
@@ -350,7 +350,7 @@ def shared(identity: str, make: Callable[[], ObstoreRequests]) -> ObstoreRequest
 
 
 def is_md5(tag: str, data: bytes) -> bool:
-    """Is an ETag that of S3 for an object that was sent whole and is not encrypted with a key of one's own?
+    """Whether an ETag is that of S3 for an object that was sent whole and is not encrypted with a key of one's own.
 
     >>> is_md5("d41d8cd98f00b204e9800998ecf8427e", b"")
     True
@@ -366,7 +366,7 @@ def _forked() -> None:
 
 _before_fork = False
 _ANCESTORS: list[dict[tuple[object, str], ObstoreRequests]] = []
-"""The objects of the processes that this one was forked from are kept, since ending them could disturb these processes."""
+"""Clients of the processes that this one was forked from. They are kept, since ending them could disturb these processes."""
 
 _SHARED: dict[tuple[object, str], ObstoreRequests] = {}
 _LOCK = forked_lock()

@@ -1,8 +1,8 @@
 """Streams a large object into an object store: one plain put if it turns out small, else an upload in parts or a spool.
 
 Owns: the buffer, the parts under way, their order. Must not know: any particular store, retries (made below each call).
-Invariants: the object appears at `close()` or not at all. At most `PARTS_UNDER_WAY` parts are held in memory besides
-the buffer. After `abort()` or a failed close, the store is asked to discard the parts.
+Invariants: the object appears at `close()` or not at all. At most `PARTS_UNDER_WAY` parts are held in memory besides the
+buffer. After `abort()` or a failed close, the store is asked to discard the parts.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from .files import OutputFile
 from .threads import Threads
 
 PART_BYTES = 16 << 20
-"""Also the largest object that is sent as one put. A store takes 10 000 parts: 160 GB."""
+"""The size of a part, and of the largest object that is sent as one put. A store takes 10 000 parts: 160 GB."""
 
 PARTS_UNDER_WAY = 2
 
 
 class Multipart(Protocol):
-    """An upload in parts. Every call retries internally and raises `StoreUnavailable` when it gives up."""
+    """An upload in parts to some store. Every call retries internally and raises `StoreUnavailable` when it gives up."""
 
     costs: tuple[int, int]
-    """The requests that `start` and each `part` take; `finish` takes one."""
+    """The number of requests that `start` and each `part` take; `finish` takes one."""
 
     def start(self) -> None: ...
 
     def part(self, number: int, data: bytes) -> Any:
-        """Send part `number` (from 1), possibly from several threads. Returns its name for `finish`."""
+        """Send part `number` (from 1), possibly from several threads. Returns the name of the part for `finish`."""
 
     def finish(self, parts: list[Any], size: int) -> None:
         """Make the object appear from `parts`, in order, with `size` bytes in all."""

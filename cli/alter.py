@@ -148,7 +148,7 @@ def _change(argument: str, value: str, args: argparse.Namespace) -> SchemaChange
 
 
 def _differences(before: TableSchema, after: TableSchema) -> Iterator[dict[str, Any]]:
-    """The differences with the stable keys `what`, `name`, `before` and `after`. Columns are compared by field id."""
+    """What is different, with stable keys: `what`, `name`, `before` and `after`. Columns are compared by field id."""
     from ..core.rows.types import sql, walk_fields
 
     def told(schema: TableSchema) -> dict[int, dict[str, Any]]:

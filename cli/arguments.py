@@ -25,7 +25,7 @@ _PAIR = re.compile(r"([\w.-]+)=\S+")
 
 
 class Parser(argparse.ArgumentParser):
-    """Raises `InvalidArgument` and hides the values of secrets.
+    """A parser that raises `InvalidArgument` and hides the values of secrets.
 
     Attributes:
         actions: the words of which one says what a command does, such as `create` and `list`; it and the URL may change places.
@@ -40,7 +40,7 @@ class Parser(argparse.ArgumentParser):
         super().__init__(allow_abbrev=False, **settings)
 
     def add_actions(self) -> Commands:
-        """`tag create URL`, which is understood as `tag URL create` too."""
+        """Give a command commands of its own: `tag create URL`, which is understood as `tag URL create` too."""
         commands = self.add_subparsers(title="commands", metavar="COMMAND", required=True, parser_class=Parser)
         self.actions = commands.choices
         return commands
@@ -118,7 +118,7 @@ def add_command(
 def add_where(
     parser: Parser, about: str = "only rows for which this is true, as in SQL", metavar: str = "TEXT"
 ) -> None:
-    """The option for a condition on rows, and the one for the zone of the dates and times in it."""
+    """Add a condition, and the zone of the dates and times in it."""
     parser.add_argument("--where", metavar=metavar, help=about)
     told = "the zone of dates, and of times without one, where a column counts points in time: Europe/Berlin, +02:00"
     parser.add_argument("--time-zone", metavar="ZONE", help=told)
@@ -171,7 +171,7 @@ def names(text: str | None) -> list[str] | None:
 
 
 def storage_options_of(args: argparse.Namespace) -> dict[str, Any]:
-    """`true`, `false`, and values that begin with `{` or `[` are parsed as JSON; others stay text."""
+    """The storage options. `true`, `false`, and values that begin with `{` or `[` are parsed as JSON; others stay text."""
     found: dict[str, Any] = {}
     for name, text in pairs(args.storage_option, "--storage-option").items():
         found[name] = text
@@ -220,7 +220,7 @@ WHEN = "how long ago ('7 d'), ISO text with a zone, or ms since 1970"
 
 
 def moment_of(text: str | None) -> str | int | None:
-    """A number is milliseconds since 1970, anything else stays text."""
+    """Parse a time: a number is milliseconds since 1970, anything else stays text."""
     return int(text) if text is not None and re.fullmatch(r"-?\d+", text) else text
 
 

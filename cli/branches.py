@@ -1,7 +1,7 @@
 """The command `branch`: make, list, rename, delete and fast-forward branches.
 
-Owns: its arguments and the stable keys of its JSON. Must not know: how branches are stored. Invariant: `delete` and
-`fast-forward` show the plan first, and change nothing without `--apply`.
+Owns: its arguments and the stable keys of its JSON. Must not know: how branches are stored.
+Invariant: `delete` and `fast-forward` show the plan first, and change nothing without `--apply`.
 """
 
 from __future__ import annotations

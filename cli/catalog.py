@@ -1,7 +1,7 @@
 """The commands for whole tables and catalogs: `ls`, `maintain`, `drop`, `rename`, `migrate`, `clone`, `export`, `allow`.
 
 Owns: their arguments and the stable keys of their JSON. Must not know: what belongs to a table, or how it is deleted.
-Invariant: without `--apply`, `drop` and `maintain` only show the plan.
+Invariant: without `--apply`, `drop` and `maintain` only show the plan and change nothing.
 """
 
 from __future__ import annotations

@@ -106,7 +106,7 @@ def create(args: argparse.Namespace, output: Output) -> int:
 
 
 def column_of(text: str, argument: str = "--column") -> tuple[str, Any]:
-    """The parts of NAME:TYPE: the name, and the type as SQL text or as the format's JSON."""
+    """A column from NAME:TYPE: its name, and its type as SQL text or as the format's JSON."""
     from ..table.create import Schema
 
     name, kind = named(text, argument)
@@ -132,8 +132,9 @@ def named(text: str, argument: str) -> tuple[str, str]:
 
 
 def _schema_file(path: str) -> tuple[dict[str, Any], list[Any]]:
-    """Its keys, options and comment, and its columns. The file holds a table's schema as the format stores it, or only
-    a list of fields.
+    """Read a schema file. Returns its keys, options and comment as a dict, and its columns.
+
+    The file holds a table's schema as the format stores it, or only a list of fields.
     """
     from ..core.rows.types import parse_field
 
@@ -272,7 +273,7 @@ class CountedRows:
 
 
 def keep_journal(table: Table, argument: str | None, output: Output) -> str | None:
-    """The journal of the argument, else that of the environment, the table, or the user."""
+    """Choose the journal for the table's commits: the argument, else the environment's, the table's, or the user's."""
     from ..coordinator.journal.file_journal import FileJournal
     from ..coordinator.journal.lines import OBJECT
     from ..coordinator.journal.object_journal import ObjectJournal

@@ -1,7 +1,7 @@
 """The command `clean`: orphans, and the quarantines that they are moved to.
 
-Owns: its arguments and the stable keys of its JSON. Must not know: what is an orphan, how files are moved. Invariant:
-without `--apply` it only shows the plan.
+Owns: its arguments and the stable keys of its JSON. Must not know: what is an orphan, how files are moved.
+Invariant: without `--apply` it only shows the plan and changes nothing.
 """
 
 from __future__ import annotations

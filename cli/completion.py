@@ -71,7 +71,7 @@ def _databases(args: argparse.Namespace, prefix: str) -> Iterable[str]:
 
 
 def _locations(args: argparse.Namespace, prefix: str) -> Iterator[str]:
-    """Databases below a URL, tables of a database. Files of this machine are left to the shell."""
+    """The databases below a URL, and the tables of a database. Files of this machine are left to the shell."""
     from ..table.catalog.catalog import open_catalog
 
     parent = prefix.rpartition("/")[0]
@@ -92,4 +92,4 @@ _NAMES: dict[str, Names] = {
     "database": _databases,
     "url": _locations,
 }
-"""What is offered, by the argument, or, for an argument that is only called a name, by the command."""
+"""By the argument, or, for an argument that is only called a name, by the command."""

@@ -1,7 +1,7 @@
 """The command `consumer`: which readers of changes there are, and setting, resetting, deleting and expiring them.
 
-Owns: its arguments, the stable keys of its JSON. Must not know: how consumers are stored. Invariant: `expire` shows
-what it would delete; only with --apply it deletes.
+Owns: its arguments, the stable keys of its JSON. Must not know: how consumers are stored.
+Invariant: `expire` shows what it would delete; only with --apply it deletes.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ Status = Literal["ok", "warn", "fail"]
 
 ROUND_TRIPS = 3
 LISTED = 4
-"""Objects are listed once after each of them is created, and once after all are deleted."""
+"""The number of objects that are listed: once after each of them is created, and once after all are deleted."""
 WRITERS = 8
 FORECAST_COMMITS = 5
 SLOW_MS = 2_000
@@ -155,7 +155,7 @@ def _left_undone(store: Store, branch: str) -> list[Check]:
 
 
 def _permissions(store: Store, key: str) -> Check:
-    """Every operation that commits and maintenance need, on an object of its own; all refusals are reported together."""
+    """Try every operation that commits and maintenance need, on an object of its own; report all refusals together."""
     folder = f"{key.rpartition('/')[0]}/"
     asked: dict[str, Callable[[], object]] = {
         "create": lambda: store.put_if_absent(key, b"one"),
@@ -221,7 +221,7 @@ def _riding(store: Store, branch: str, latency_ms: float, alone: Forecast) -> Ch
 
 
 def _atomic_create(store: Store, key: str) -> Check:
-    """It must succeed if the object does not exist, and be refused if it does (G9, H1)."""
+    """A create must succeed if the object does not exist, and be refused if it does (G9, H1)."""
     name, data = "atomic create", b"one"
     outcome = store.put_if_absent(key, data)
     if not isinstance(outcome, Created):
@@ -237,7 +237,7 @@ def _atomic_create(store: Store, key: str) -> Check:
 
 
 def _write_and_clock(store: Store, key: str) -> tuple[list[Check], float | None]:
-    """Also returns the latency of a request in milliseconds, if it could be measured."""
+    """The checks of writing and of the clock, and the latency of a request in milliseconds if it could be measured."""
     put_ms, get_ms = [], []
     skew: Check | None = None
     try:

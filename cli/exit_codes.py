@@ -35,7 +35,7 @@ _EXIT_CODES = {
     "outcome-unknown": UNKNOWN_OUTCOME,
     "store-unavailable": UNAVAILABLE,
 }
-"""The exit code by the code of the error (see `core.errors.ERRORS`); every other one is a problem found."""
+"""By the code of the error (see `core.errors.ERRORS`); every other one is a problem found."""
 
 
 def exit_code_of(error: LakelatchError) -> int:

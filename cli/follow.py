@@ -1,7 +1,7 @@
 """The command `follow`: the changes of a table as they are committed.
 
-Owns: its arguments, and how the changes of one snapshot are shown. Must not know: how changes are found. Invariant:
-everything of a snapshot has been written out before the reader moves past it.
+Owns: its arguments, and how the changes of one snapshot are shown. Must not know: how changes are found.
+Invariant: everything of a snapshot has been written out before the reader moves past it.
 """
 
 from __future__ import annotations

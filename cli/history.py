@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 _USUAL = {"APPEND": "WRITE"}
-"""The operation of a kind of commit, unless a snapshot says otherwise."""
+"""The operation that a kind of commit has, unless a snapshot says otherwise."""
 
 
 def register(commands: Commands) -> None:
@@ -268,7 +268,7 @@ def explain_record(table: Table, snapshot: Snapshot) -> dict[str, Any]:
 
 
 def _events_of(table: Table, commit: Commit, argument: str | None) -> tuple[list[Entry], Path]:
-    """The events of a commit, or of the one that created its snapshot, if a journal has them; and that journal's path."""
+    """The events of a commit, or of that which created its snapshot, if a journal has them, and the path of that journal."""
     from ..coordinator.journal.lines import read_journal
     from ..coordinator.journal.object_journal import file_of
 

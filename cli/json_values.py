@@ -36,7 +36,7 @@ _NOT_NUMBERS = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 
 
 def json_rows(batch: pa.RecordBatch) -> Iterator[dict[str, Any]]:
-    """The rows as `json.dumps` accepts them.
+    """The rows of a batch as dicts that `json.dumps` accepts.
 
     >>> list(json_rows(pa.record_batch({"d": pa.array([Decimal("1.50"), None]), "b": pa.array([b"a", b""])})))
     [{'d': '1.50', 'b': '0x61'}, {'d': None, 'b': '0x'}]
@@ -77,7 +77,7 @@ def to_json(array: pa.Array) -> list[Any]:
 
 
 def _far_texts(array: pa.Array) -> list[str | None] | None:
-    """None but where a date or time is outside the years 1 to 9999, which Arrow spells in another way or not at all."""
+    """The texts of dates and times if one is outside the years 1 to 9999, which Arrow spells in another way or not at all."""
     kind = array.type
     if pa.types.is_time(kind) or pa.types.is_date64(kind) or array.null_count == len(array):
         return None
@@ -131,7 +131,7 @@ def _lists(array: Any) -> list[Any]:
 
 
 def text_columns(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """What CSV cannot hold becomes text; nested columns become JSON."""
+    """Turn every column that CSV cannot hold into text; nested columns become JSON."""
     columns = []
     for column in batch.columns:
         kind = column.type
@@ -197,7 +197,7 @@ def _struct(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
 
 
 def _flat(values: Sequence[Any]) -> tuple[list[Any], pa.Array]:
-    """The values, and the offset of each list, null for a null list."""
+    """Concatenate lists. Returns the values and the offset of each list, null for a null list."""
     flat: list[Any] = []
     offsets: list[int | None] = []
     for value in values:

@@ -62,7 +62,7 @@ def schema(args: argparse.Namespace, output: Output) -> int:
 
 
 def schema_record(found: TableSchema) -> dict[str, Any]:
-    """The schema with stable keys; `type` is SQL text."""
+    """A schema as a dict with stable keys; `type` is SQL text."""
     from ..core.rows.types import sql
 
     columns = [

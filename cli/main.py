@@ -127,7 +127,7 @@ def _tell(error: LakelatchError, args: argparse.Namespace | None, as_json: bool)
 
 
 def _redactor(args: argparse.Namespace | None) -> Any:
-    """Removes the secrets in this run's storage options from a text."""
+    """A function that removes the secrets in this run's storage options from a text."""
     if args is None or not getattr(args, "storage_option", None):
         return lambda text: text
     from ..backends.storage_options import StorageOptions

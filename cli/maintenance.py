@@ -115,7 +115,7 @@ def tell_commit(output: Output, plan: Any, receipt: Receipt | None) -> None:
 
 
 def show(output: Output, keys: Sequence[str], count: int | None = None) -> None:
-    """`count` says how many keys the plan has, if `keys` are not all."""
+    """The first keys of a plan. `count`: how many there are, if `keys` are not all."""
     for key in keys[:SHOWN]:
         output.line(f"  {key}")
     more = (len(keys) if count is None else count) - SHOWN

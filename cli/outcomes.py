@@ -79,7 +79,7 @@ def resolve(args: argparse.Namespace, output: Output) -> int:
 
 
 def _by_identity(found: list[RecoveredCommit], table: Table) -> list[RecoveredCommit]:
-    """The commits without those that did not land but whose identity did, in another run of the job."""
+    """The commits, without those that did not land but whose identity did, in another run of the job."""
     landed = {(c.commit_user, c.identifier) for c in found if c.outcome in ("landed", "finished")}
     told: list[RecoveredCommit] = []
     for commit in found:
@@ -96,7 +96,7 @@ def _by_identity(found: list[RecoveredCommit], table: Table) -> list[RecoveredCo
 
 
 def _looked_up(commit: RecoveredCommit, table: Table) -> RecoveredCommit:
-    """What the table's memory of identities tells of the commit."""
+    """The commit, as the table's memory of identities tells of it."""
     if commit.identifier is None:
         return commit
     try:
@@ -109,7 +109,7 @@ def _looked_up(commit: RecoveredCommit, table: Table) -> RecoveredCommit:
 
 
 def _from_journals(args: argparse.Namespace, table: Table, meant: Any) -> list[RecoveredCommit]:
-    """The commits in the journal that was named, else in the user's own and in the table's."""
+    """The commits in the journals: in the one that was named, else in the user's own and in the table's."""
     from ..coordinator.journal.file_journal import FileJournal
     from ..coordinator.journal.lines import OBJECT
     from ..coordinator.journal.object_journal import ObjectJournal
@@ -132,7 +132,7 @@ def _from_journals(args: argparse.Namespace, table: Table, meant: Any) -> list[R
 
 
 def _from_table(args: argparse.Namespace, table: Table) -> RecoveredCommit:
-    """The table can show that a commit landed, but never that it did not and will not."""
+    """Look a commit up in the table. The table can show that a commit landed, but never that it did not and will not."""
     from ..coordinator.history.lineage import stands
     from ..coordinator.recovery.recover import RecoveredCommit
 

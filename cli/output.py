@@ -103,7 +103,7 @@ class _Layout:
     between: int
 
     def widths(self, name: str, rows: Sequence[Sequence[Any]], column: int) -> tuple[bool, int]:
-        """Whether its cells stay whole, and its least width."""
+        """Whether the cells of a column stay whole, and the least width of the column."""
         longest = max((len(cell(row[column])) for row in rows), default=0)
         whole = longest <= self.short or _is_numeric(rows, column)
         return whole, max(len(name), longest if whole else _FOLDED)
@@ -114,7 +114,7 @@ class _Layout:
 
 
 _FOLDED = 12
-"""The least width of cells that are folded."""
+"""Cells that are folded get at least this width."""
 _ROOMY = _Layout(short=26, padding=(0, 1, 0, 1), between=3)
 _TIGHT = _Layout(short=_FOLDED, padding=(0, 1, 0, 0), between=2)
 
@@ -147,7 +147,7 @@ def _is_numeric(rows: Sequence[Sequence[Any]], column: int) -> bool:
 
 
 def cell(value: Any) -> str:
-    """The value on one line.
+    """A value in a table, on one line.
 
     >>> cell(None), cell(True), cell({"a": 1}), cell("two\\nlines")
     ('null', 'true', '{"a": 1}', 'two\\\\nlines')
@@ -162,7 +162,7 @@ def cell(value: Any) -> str:
 
 
 def moment(time_ms: int | None) -> str:
-    """The time of milliseconds since 1970.
+    """Milliseconds since 1970 as ISO text in UTC.
 
     >>> moment(0)
     '1970-01-01T00:00:00.000Z'

@@ -1,7 +1,7 @@
 """The command `partitions`: list, drop and expire partitions, and mark them as done.
 
-Owns: its arguments and the stable keys of its JSON. Must not know: which partitions are too old. Invariant: without
-`--apply`, `drop` and `expire` only show the plan.
+Owns: its arguments and the stable keys of its JSON. Must not know: which partitions are too old.
+Invariant: without `--apply`, `drop` and `expire` only show the plan and change nothing.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The command `repair`, which mends what `verify` finds.
 
-Owns: its arguments and exit code. Must not know: what can be repaired (see `table.repair`). Invariant: it works on
-tables that cannot be opened, and changes nothing without `--apply`.
+Owns: its arguments and exit code. Must not know: what can be repaired (see `table.repair`).
+Invariant: it works on tables that cannot be opened, and changes nothing without `--apply`.
 """
 
 from __future__ import annotations

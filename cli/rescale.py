@@ -1,7 +1,7 @@
 """The command `rescale`.
 
-Owns: its arguments and the stable keys of its JSON. Must not know: how rows get to other buckets. Invariant: without
-`--apply` it only shows the plan.
+Owns: its arguments and the stable keys of its JSON. Must not know: how rows get to other buckets.
+Invariant: without `--apply` it only shows the plan and changes nothing.
 """
 
 from __future__ import annotations

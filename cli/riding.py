@@ -1,7 +1,7 @@
 """The check `riding` of `doctor`: would group commit help on this store, and does this table need it (decision 71)?
 
-Owns: that check. Must not know: other checks, printing, how appends ride. Invariant: it reads the newest snapshots of
-the table, and sends nothing else.
+Owns: that check. Must not know: other checks, printing, how appends ride.
+Invariant: it reads the newest snapshots of the table, and sends nothing else.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ BUSY_PER_MINUTE, BUSY_WRITERS = 30, 3
 
 
 def forecast(latency_ms: float, alone: Forecast, commits: int) -> str:
-    """A simulation for as many writers as in a forecast without riding."""
+    """What riding brings at this latency to as many writers as in a forecast without it, simulated."""
     from ..lab.simulate import simulate
 
     riding = simulate(alone.writers, commits=commits, latency_ms=latency_ms, groups=True)
@@ -50,7 +50,7 @@ def newest_appends(store: Store, branch: str) -> tuple[TableSchema, list[Snapsho
 
 
 def busy(snapshots: Sequence[Snapshot]) -> tuple[float, int] | None:
-    """Commits a minute, and the number of writers; None if the snapshots show no busy table."""
+    """Commits a minute, and the number of writers, of snapshots that show a busy table; None for any others."""
     from ..coordinator.commit.attempt import committer_of
 
     if len(snapshots) < 2:
@@ -61,7 +61,7 @@ def busy(snapshots: Sequence[Snapshot]) -> tuple[float, int] | None:
 
 
 def advice(schema: TableSchema, snapshots: Sequence[Snapshot], url: str) -> tuple[str, str]:
-    """What the table says about riding, and what to do; "" where there is nothing to do."""
+    """What the table's options and newest snapshots say about riding, and what to do; "" where there is nothing to do."""
     from ..coordinator.commit.group import has_riders
 
     key = opt.COMMIT_GROUP.key

@@ -128,7 +128,7 @@ def _first(batches: Iterable[Any], limit: int | None) -> Iterator[Any]:
 
 
 def limit_of(args: argparse.Namespace, output: Output) -> int | None:
-    """One more than a terminal shows, where the user gave none."""
+    """The number of rows to read: one more than a terminal shows, where the user gave none."""
     if args.limit is not None and args.limit < 0:
         raise InvalidArgument(f"--limit {args.limit}: must not be negative")
     return TERMINAL_ROWS + 1 if _is_cut(args, output) else args.limit
@@ -158,7 +158,7 @@ def show_rows(batches: Iterator[Any], schema: Any, file_format: str, args: argpa
 
 
 def format_of(args: argparse.Namespace) -> str:
-    """The format from `--json`, from `--format`, or from the extension of the output file."""
+    """The output format: from `--json`, from `--format`, or from the extension of the output file."""
     if args.json:
         if args.format not in (None, "json"):
             raise InvalidArgument(f"--json and --format {args.format} contradict each other")

@@ -77,7 +77,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
 
 
 def _progress(commits: int, output: Output) -> Callable[[int], None]:
-    """Reports the progress every few seconds; a short run reports nothing."""
+    """Report progress on stderr every few seconds; a short run reports nothing."""
     said_s = time.monotonic()
 
     def ended(count: int) -> None:

@@ -116,7 +116,7 @@ def _plain_rows(schema: pa.Schema, stream: Any) -> Iterator[Write]:
 
 @contextmanager
 def _rich_rows(schema: pa.Schema, output: Output) -> Iterator[Write]:
-    """All rows are collected: `read` limits their number on a terminal."""
+    """Collect all rows and print one table. `read` limits the number of rows on a terminal."""
     rows: list[tuple[Any, ...]] = []
     yield lambda batch: rows.extend(_values(batch))
     output.table(schema.names, rows)

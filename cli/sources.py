@@ -35,7 +35,7 @@ _ARROW_FILE_MAGIC = b"ARROW1"
 
 
 def format_of_name(name: str, given: str | None = None) -> str:
-    """`given`, or else by the extension, where `.gz` and the like do not count.
+    """The format of a file: `given`, or else by its extension, where `.gz` and the like do not count.
 
     >>> format_of_name("flights.csv.gz"), format_of_name("-"), format_of_name("rows.txt", "json")
     ('csv', 'arrow', 'json')
@@ -74,7 +74,7 @@ def rows_of(name: str, schema: pa.Schema, file_format: str | None = None, nulls:
 
 
 def schema_of(name: str, file_format: str | None = None) -> pa.Schema:
-    """The types of CSV and JSON are inferred by Arrow from the first megabyte."""
+    """The columns of a file. The types of CSV and JSON are inferred by Arrow from the first megabyte."""
     import pyarrow.parquet as pq
     from pyarrow import csv
     from pyarrow import json as arrow_json
@@ -121,7 +121,7 @@ def _parquet_rows(name: str) -> Iterator[Any]:
 
 
 def _arrow_reader(source: Any) -> Any:
-    """A reader of Arrow's file format if the bytes begin with its magic, else of its stream format (as for any pipe)."""
+    """A reader for Arrow's file format if the bytes begin with its magic, else for its stream format (as for any pipe)."""
     if _rewound(source):
         head = source.read(len(_ARROW_FILE_MAGIC))
         source.seek(0)
@@ -145,7 +145,7 @@ def _arrow_rows(source: Any) -> Iterator[Any]:
 
 
 def _sound(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Arrow believes what a file says of its lengths, and reads other memory where they are wrong."""
+    """A batch that may be read. Arrow believes what a file says of its lengths, and reads other memory where they are wrong."""
     for name, column in zip(batch.schema.names, batch.columns, strict=True):
         try:
             column.validate(full=True)
@@ -195,7 +195,7 @@ def _csv_error(error: Any, name: str) -> Any:
 
 
 def _from_text(texts: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Values of a type that CSV cannot hold, from hex text or JSON, or of dates or times."""
+    """A column of a type that CSV cannot hold, from hex text or JSON, or of dates or times."""
     if _is_moment(kind):
         try:
             return texts.cast(kind)
@@ -216,7 +216,7 @@ def _is_binary(kind: pa.DataType) -> bool:
 
 
 def _json_rows(source: Any, schema: pa.Schema, name: str) -> Iterator[Any]:
-    """A key that is not a column of the table is kept, so that the writer can name it when it refuses it."""
+    """Read JSON lines. A key that is not a column of the table is kept, so that the writer can name it when it refuses it."""
     lines = enumerate(_lines(source), 1)
     while block := list(itertools.islice(lines, JSON_ROWS)):
         numbers = [number for number, line in block if line.strip()]

@@ -1,7 +1,7 @@
 """The commands `tag` and `undo`: names for snapshots, and taking one commit back.
 
-Owns: their arguments and the stable keys of their JSON. Must not know: how tags are stored, what the reverse of a
-commit is. Invariant: `tag delete`, `tag expire` and `undo` show the plan first, and change nothing without `--apply`.
+Owns: their arguments and the stable keys of their JSON. Must not know: how tags are stored, what the reverse of a commit is.
+Invariant: `tag delete`, `tag expire` and `undo` show the plan first, and change nothing without `--apply`.
 """
 
 from __future__ import annotations

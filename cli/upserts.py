@@ -1,8 +1,8 @@
 """The commands `upsert`, `delete` and `update`, which change rows: by their keys, or by a condition.
 
-Owns: their arguments. Must not know: file formats (see `sources`), or how a commit is made. Invariants: one command is
-one commit, however many files it reads. Rows are streamed. Without `--apply`, `delete` and `update` only say how many
-rows are concerned.
+Owns: their arguments. Must not know: file formats (see `sources`), or how a commit is made.
+Invariants: one command is one commit, however many files it reads. Rows are streamed. Without `--apply`, `delete` and `update`
+only say how many rows are concerned, and change nothing.
 """
 
 from __future__ import annotations

@@ -85,7 +85,7 @@ def mapping(given: Any, name: str) -> dict[str, Any]:
 
 
 def callback(given: Any, name: str) -> None:
-    """What is called in the middle of long work is refused before the work begins."""
+    """What is called in the middle of long work; it is refused before the work begins."""
     if given is not None and not callable(given):
         raise InvalidArgument(f"{name} {_shown(given)} cannot be called", next_step="give a function, or nothing")
 

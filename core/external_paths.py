@@ -103,7 +103,7 @@ def _entropy(file_name: str) -> str:
 
 
 def murmur3(data: bytes) -> int:
-    """The 32-bit MurmurHash3 with seed 0, unsigned.
+    """The 32-bit MurmurHash3 of some bytes with seed 0, as an unsigned number.
 
     >>> murmur3(b""), murmur3(b"hello"), murmur3(b"hello, world")
     (0, 613153351, 345750399)

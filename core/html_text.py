@@ -12,7 +12,7 @@ from typing import Any
 
 
 class ShownAsText:
-    """What a notebook shows as its text, line by line, instead of its constructor."""
+    """Objects that a notebook shows as their text, line by line, instead of their constructor."""
 
     __slots__ = ()
 

@@ -25,7 +25,7 @@ def parse_json(text: bytes | str) -> Any:
 
 
 def loads(text: bytes | str, **how: Any) -> Any:
-    """Like `json.loads`, for rows and arguments; what is nested too deeply is a ValueError, too."""
+    """The same as Python's `json.loads`, for rows and arguments: what is nested too deeply is a ValueError, too."""
     return _bounded(text, lambda: json.loads(text, **how))
 
 

@@ -120,7 +120,7 @@ APACHE_PAIMON = frozenset(
     zorder.var-length-contribution
     """.split()
 )
-"""The names of version 1.4.2 for tables, with the older names that it still accepts."""
+"""The names in version 1.4.2 for tables, with the older names that it still accepts."""
 
 LATER = frozenset(
     """
@@ -143,7 +143,7 @@ LATER = frozenset(
     vector-search.lateral-join.batch-size write.sequence-number-init-mode
     """.split()
 )
-"""What version 2.0 added."""
+"""The names that version 2.0 added."""
 
 ENGINES = frozenset(
     """
@@ -174,7 +174,7 @@ ENGINES = frozenset(
     write.merge-schema.type-widening write.use-v2-write
     """.split()
 )
-"""The options of its connectors for Spark and Flink, which read them from the table's options too."""
+"""The names of its connectors for Spark and Flink, which read them from the table's options too."""
 
 KNOWN = APACHE_PAIMON | LATER | ENGINES | {key for option in ALL_OPTIONS for key in (option.key, *option.fallback_keys)}
 

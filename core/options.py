@@ -36,7 +36,7 @@ _NUMBER_UNIT = re.compile(r"^\s*(\d+)\s*([^\d\s]*)\s*$")
 
 
 def parse_size(text: str) -> int:
-    """The number of bytes.
+    """A memory size in bytes.
 
     >>> parse_size("8 mb"), parse_size("1b"), parse_size("100")
     (8388608, 1, 100)
@@ -48,7 +48,7 @@ def parse_size(text: str) -> int:
 
 
 def parse_duration_ms(text: str) -> int:
-    """The number of milliseconds.
+    """A duration in milliseconds.
 
     >>> parse_duration_ms("1 h"), parse_duration_ms("10ms")
     (3600000, 10)
@@ -306,12 +306,12 @@ class TableOptions:
         return option.default
 
     def check(self) -> None:
-        """Every known option is parsed, so that an invalid value is found before anything is written."""
+        """Parse every known option once, so that an invalid value is found before anything is written."""
         for option in ALL_OPTIONS:
             self.get(option)
 
     def stats_mode_of(self, column: str, position: int) -> str:
-        """The column's own option, else the table's (format/statistics §1)."""
+        """The statistics mode of a column: its own option, else the table's (format/statistics §1)."""
         own = self.texts.get(f"fields.{column}.stats-mode")
         if own is not None:
             return own

@@ -25,10 +25,10 @@ UNTAGGED_DIR = "lakelatch/untagged"
 """Tags that are being deleted, until their files are gone."""
 IDENTITY_PREFIX = "identities-"
 INDEX_SUFFIX = ".index"
-"""It follows a data file's name, for the file with its indexes in the same folder."""
+"""The suffix after a data file's name that names the file with its indexes, in the same folder."""
 BLOB_FORMAT = "blob"
 _TEXT_CODECS = ("gz", "bz2", "deflate", "snappy", "lz4", "zst")
-"""Extensions that follow the format of files that are compressed as a whole, as CSV and JSON files may be."""
+"""Extensions that follow the format of files that are compressed as a whole, which CSV and JSON files may be."""
 POSTPONE_BUCKET = -2
 
 
@@ -71,10 +71,10 @@ def new_name(name: str, what: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class TablePaths:
-    """Keys of a table's files, relative to its root. Manifests and data belong to all branches.
+    """Keys of a table's files, relative to its root.
 
     Attributes:
-        branch: of the folders `schema`, `snapshot` and `tag`.
+        branch: the branch of the folders `schema`, `snapshot` and `tag`; manifests and data belong to all branches.
         data_directory: option `data-file.path-directory`.
 
     >>> TablePaths().snapshot(3), TablePaths("dev").schema(0)
@@ -125,7 +125,7 @@ class TablePaths:
         return f"{self.tag_dir}tag-{safe_argument(name, 'tag')}"
 
     def tag_of(self, key: str) -> str | None:
-        """The name of a tag's file; None for any other file, such as one without a name behind `tag-`.
+        """The name of the tag whose file this is; None for any other file, such as one without a name behind `tag-`.
 
         >>> TablePaths().tag_of("tag/tag-eod"), TablePaths().tag_of("tag/tag-")
         ('eod', None)
@@ -147,7 +147,7 @@ class TablePaths:
         return f"{IDENTITY_DIR}/{safe_name(name, where)}"
 
     def written(self, name: str) -> str:
-        """The key of a metadata file that a commit wrote: a manifest, a manifest list, a file of identities.
+        """The key of a metadata file that a commit wrote, by its name: a manifest, a manifest list, a file of identities.
 
         >>> TablePaths().written("manifest-1-0"), TablePaths().written("identities-1-0")
         ('manifest/manifest-1-0', 'lakelatch/identities/identities-1-0')
@@ -169,7 +169,7 @@ class TablePaths:
 
 
 def version_of(name: str, kind: str) -> int | None:
-    """The id in a name such as `snapshot-7`; None for any other name, such as a temporary file's.
+    """The id in a name such as `snapshot-7` or `schema-7`; None for any other name, such as a temporary file's.
 
     >>> version_of("snapshot-7", "snapshot"), version_of("snapshot-7.tmp", "snapshot"), version_of("LATEST", "snapshot")
     (7, None, None)
@@ -188,7 +188,7 @@ def number_in(text: str) -> int | None:
 
 
 def format_of(file_name: str) -> str:
-    """The format by a data file's extension.
+    """The file format, by a data file's extension.
 
     >>> format_of("data-1-0.zst.parquet"), format_of("data-1-0.csv.gz")
     ('parquet', 'csv')
@@ -198,7 +198,7 @@ def format_of(file_name: str) -> str:
 
 
 def codec_of_name(file_name: str) -> str:
-    """The codec by the extension after a file's format; empty for none.
+    """The codec of a whole file, by the extension after its format; empty for none.
 
     >>> codec_of_name("data-1-0.zst.parquet"), codec_of_name("data-1-0.csv.gz")
     ('', 'gz')

@@ -50,7 +50,7 @@ class FilePlaces:
 
     @staticmethod
     def of(options: TableOptions) -> FilePlaces:
-        """No branch is needed, because data files belong to all branches."""
+        """From a table's options. No branch is needed, because data files belong to all branches."""
         paths = TablePaths(data_directory=options.get(opt.DATA_FILE_DIRECTORY))
         return FilePlaces(paths, named_locations(options), referenced_locations(options))
 
@@ -58,8 +58,8 @@ class FilePlaces:
         """The keys of the files of one (partition, bucket).
 
         Raises:
-            TableCorrupt: a name would leave the table's directory.
-            Unsupported: a file is outside the table, in a location that no option of the table names.
+            TableCorrupt: a name that would leave the table's directory.
+            Unsupported: a file outside the table, in a location that no option of the table names.
         """
         folder = self.paths.bucket_dir(partition_path, bucket)
         return tuple(
@@ -101,7 +101,7 @@ def _parts(text: str) -> tuple[str, ...]:
 
 
 def scheme_of(url: str) -> str:
-    """The scheme in lower case; empty for a path without one.
+    """The scheme of a location in lower case; empty for a path without one.
 
     >>> scheme_of("FILE:/a"), scheme_of("s3://b/c"), scheme_of("/a")
     ('file', 's3', '')
@@ -111,7 +111,7 @@ def scheme_of(url: str) -> str:
 
 
 def plain_url(url: str) -> str:
-    """Lower-case scheme, no doubled slashes: `FILE:/a` and `file:///a` are the same location."""
+    """A URL in one spelling: lower-case scheme, no doubled slashes (`FILE:/a` and `file:///a` are the same location)."""
     found = _SCHEME.match(url)
     scheme, rest = (found[1].lower(), found[2]) if found else ("", url)
     local = scheme in ("", "file")
@@ -151,7 +151,7 @@ class FileKeys:
         return (key, *_beside(key[: key.rindex("/") + 1], entry.file.extra_files))
 
     def owned(self, entry: ManifestEntry) -> tuple[str, ...]:
-        """None of a file of another table, which must not be deleted."""
+        """The same; nothing for a file of another table, which must not be deleted."""
         return tuple(key for key in self.data(entry) if not self._places.is_others(key))
 
     def is_others(self, key: str) -> bool:

@@ -1,8 +1,8 @@
 """Options that ask a commit for more than a snapshot, and how lakelatch treats them.
 
-Owns: the list, `check_side_effects`, `left_undone`. Must not know: how anything is written. Source: format/commit §8;
-format/snapshot §5; format/schema §6. Invariant: If a reader that relies on an option would see wrong rows or metadata
-after a lakelatch commit, the table is not written, and the error names the option. `doctor` reports the others.
+Owns: the list, `check_side_effects`, `left_undone`. Must not know: how anything is written.
+Source: format/commit §8; format/snapshot §5; format/schema §6. Invariant: If a reader that relies on an option would see wrong
+rows or metadata after a lakelatch commit, the table is not written, and the error names the option. `doctor` reports the others.
 """
 
 from __future__ import annotations
@@ -64,11 +64,11 @@ SIDE_EFFECTS: tuple[SideEffect, ...] = (
     ),
     SideEffect("query-auth.enabled", "row and column permissions are not enforced: only a catalog service can do that"),
 )
-"""Without the retention options (`snapshot.*`, `changelog.*`): expiry follows them, also after commits."""
+"""The retention options (`snapshot.*`, `changelog.*`) are not listed, because expiry follows them, also after commits."""
 
 
 def left_undone(options: Mapping[str, str]) -> list[SideEffect]:
-    """What a table's options ask for and lakelatch does not do.
+    """The side effects that a table's options ask for and lakelatch does not perform.
 
     >>> [effect.option for effect in left_undone({"tag.callbacks": "Ours", "commit.callbacks": ""})]
     ['tag.callbacks']

@@ -147,7 +147,7 @@ def _falls_behind(stage: Stage, committer: Committer) -> None:
 
 
 def learn(stage: Stage, committer: Committer, seen: Snapshot) -> None:
-    """A warm committer knows the newest snapshot that it saw."""
+    """Let a committer know a snapshot, as a warm one knows the newest that it saw."""
     committer.learn(Base(seen, stage.timeline().manifests(seen), stage.schema.id, stage.around.now_ms))
 
 
@@ -172,7 +172,7 @@ def row_names(timeline: Timeline, read: Snapshot, partition: bytes) -> list[tupl
 
 
 def marks_of(timeline: Timeline, read: Snapshot) -> dict[str, tuple[int, ...]]:
-    """The marked rows by data file."""
+    """The positions that the deletion vectors of a snapshot mark, by data file."""
     entries = timeline.index_entries(read)
     return marks_in(entries, {e.file.file_name: timeline.store.get(PATHS.index(e.file.file_name, "")) for e in entries})
 
@@ -314,7 +314,7 @@ def _written(store: Store, file: MetadataFile) -> MetadataFile:
 
 
 def _latest_by_hint(timeline: Timeline, store: Store) -> Snapshot | None:
-    """The hint if no later snapshot exists, otherwise the highest snapshot in a listing."""
+    """The format's own look-up: the hint, if no later snapshot exists; otherwise the highest snapshot in a listing."""
     try:
         hinted = int(store.get(PATHS.hint("LATEST")))
     except (ObjectNotFound, ValueError):

@@ -1,8 +1,8 @@
 """Branches in the lab: made, deleted, made again and brought into main, beside writers, an expiry and every fault.
 
 Owns: the roles and scenarios of branches, and `broken_branches`, what must hold for one. Must not know: how they are explored.
-Source: decision 55; H10. Invariant: shipped operations run unchanged. A fast-forward that raises a conflict must not have
-brought the branch's rows, and one that returned must have. A branch that was reported as made can be read.
+Source: decision 55; H10. Invariant: shipped operations run unchanged. A fast-forward that raises a conflict must not have brought
+the branch's rows, and one that returned must have. A branch that was reported as made can be read.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def forwarder(times: int = 1) -> Role:
 
 
 def forwarding(budget: int, *, expires: bool = False, by_hand: bool = False) -> Scenario:
-    """A branch is fast-forwarded while a writer commits, and perhaps what it built on expires."""
+    """A branch comes into main while a writer commits, and perhaps expires what it built on."""
     before = (*history(2), Actor("K", brancher(), "hand"))
     actors = [Actor("A", writer(2 if expires else 1)), Actor("F", forwarder(2), "forwarder")]
     if expires:

@@ -1,8 +1,8 @@
 """Clones in the lab: made beside appends that wait to be carried, dropped and made again, and recovered.
 
-Owns: the roles and scenarios of clones, and `broken_copies`, what must hold for one. Must not know: how they are
-explored. Source: decision 94; H10, H21. Invariants: shipped operations run unchanged. A clone has the rows of the
-snapshot that it was made of and those that were committed to it, and can be read.
+Owns: the roles and scenarios of clones, and `broken_copies`, what must hold for one. Must not know: how they are explored.
+Source: decision 94; H10, H21. Invariants: shipped operations run unchanged. A clone has the rows of the snapshot that it was made
+of and those that were committed to it, and can be read.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from .simulated_store import Objects, Reply, Request, SimulatedStore
 from .stage import PATHS, Stage, Told, rows_in
 
 COPIED = "copied"
-"""The record of a clone that was made, with the rows that it may have."""
+"""The outcome of a clone, with the rows that it may have."""
 GIVEN = ((PATHS.schema(0), GROUPED.to_json()),)
 
 
@@ -120,21 +120,21 @@ def broken_copies(told: Iterable[Told], objects: Objects, copied: Collection[str
 
 
 def cloned_beside_riders(budget: int, riders: int = 1) -> Scenario:
-    """Jobs ask others to carry them. A writer of the clone leads soon afterwards."""
+    """The table is cloned while jobs ask others to carry them. A writer of the clone leads soon afterwards."""
     names = ("A", "B")[:riders]
     actors = tuple(Actor(name, writer(rides=True, behind=True)) for name in names)
     return _scenario(f"cloned beside {riders} riders", budget, *actors, Actor("C", cloner(), "cloner"), alike=names)
 
 
 def cloned_again(budget: int) -> Scenario:
-    """The clone is made again while the intent of one of its jobs is on its way. Both clones have the same base."""
+    """A clone is dropped and made again while the intent of one of its jobs is on its way. Both clones have the same base."""
     first = Actor("F", cloner(leads=False), "cloner")
     actors = (Actor("A", asker(), "cloner"), Actor("C", cloner(again=True), "cloner", after=("A",)))
     return _scenario("cloned again beside an intent", budget, *actors, before=(first,))
 
 
 def clone_recovered(budget: int) -> Scenario:
-    """The clone is recovered at any step of a writer of the table that keeps a journal beside it."""
+    """A clone is made, and recovered, at any step of a writer of the table that keeps a journal beside it."""
     actors = (Actor("A", writer(behind=True, journaled=True, opens=True)), Actor("C", cloner(recovers=True), "cloner"))
     return _scenario("a clone is recovered", budget, *actors)
 

@@ -1,8 +1,8 @@
 """The actors that read a table's changes under a consumer, or from the checkpoint of a stream, and are started again.
 
-Owns: the roles `consuming` and `stream`, the scenarios with them, and `lost_changes`: what must hold for all that the
-readers of one consumer have read. Must not know: schedules, faults. Source: decisions 56, 61; H6, H18. Invariant:
-shipped code decides where a reader begins, what comes next, and when its consumer moves.
+Owns: the roles `consuming` and `stream`, the scenarios with them, and `lost_changes`: what must hold for all that the readers
+of one consumer have read. Must not know: schedules, faults. Source: decisions 56, 61; H6, H18.
+Invariant: shipped code decides where a reader begins, what comes next, and when its consumer moves.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from .simulated_store import Objects
 from .stage import Stage, Told
 
 TOOK, STOPPED = "took", "stopped"
-"""A batch was worked on; a reader cannot go on. The `commit` is the name of the consumer."""
+"""The outcomes of a batch that was worked on, and of a reader that cannot go on. Its `commit` is the name of the consumer."""
 
 
 def consuming(name: str, batches: int) -> Role:
@@ -166,7 +166,7 @@ def _of_readers(name: str, budget: int, readers: tuple[Actor, ...], others: tupl
 
 
 def consumed_while_expiring(budget: int) -> Scenario:
-    """Another reader goes on under the consumer of one that ended, while what was read expires."""
+    """A reader ends and another one goes on under its consumer, while what was read expires."""
     readers = (
         Actor("F", consuming("etl", 2), "stream"),
         Actor("G", consuming("etl", 2), "stream", after=("F",)),
@@ -183,7 +183,7 @@ def streamed(budget: int) -> Scenario:
 
 
 def streamed_while_restored(budget: int) -> Scenario:
-    """A stream reads while the table is rolled back by a commit, and expires."""
+    """A stream ends and goes on from its checkpoint, while the table is rolled back by a commit, and expires."""
     readers = (
         Actor("F", stream("etl", 2), "stream"),
         Actor("G", stream("etl", 2), "stream", after=("F",)),

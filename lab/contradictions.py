@@ -1,7 +1,8 @@
 """Contradictions: the fewest commits of a history that no serial order explains.
 
-Owns: `contradiction`. Must not know: tables, files, who recorded the commits, how orders are searched. Pure. First the
-commits are looked at right before the one that has no place in the order of publication, then those of single keys, and
+Owns: `contradiction`. Must not know: tables, files, who recorded the commits, how orders are searched. Pure.
+
+First the commits are looked at right before the one that has no place in the order of publication, then those of single keys, and
 all of them last.
 """
 
@@ -79,7 +80,7 @@ def _has_none(ops: Sequence[Op], values: Mapping[str, str], most: int) -> bool:
 
 
 def _busy(ops: Sequence[Op]) -> list[Op]:
-    """The commits that do something. What came before one that does nothing, comes before what came after it."""
+    """Those that do something. What came before one that does nothing, comes before what came after it."""
     before: dict[str, frozenset[str]] = {}
     for op in ops:
         after = frozenset(name for earlier in op.after for name in before.get(earlier, {earlier}))
@@ -110,7 +111,7 @@ def _of_key(ops: Sequence[Op], key: str) -> list[Op]:
 
 
 def _says_nothing_of(gone: Sequence[Op], left: Sequence[Op], values: Mapping[str, str]) -> bool:
-    """Nothing that stays tells of a commit that goes: names it, or that a row is missing which it may have taken away."""
+    """Whether nothing that stays tells of a commit that goes: names it, or that a row is missing which it may have taken away."""
     names = {op.commit for op in gone}
     told = {name for value in values.values() for name in value.split("_")}
     told |= {name for op in left for name in op.found.values()}

@@ -69,8 +69,8 @@ def expiring_beside_all(budget: int) -> Scenario:
 
 
 def expiring_after_a_rollback(budget: int) -> Scenario:
-    """A rollback has brought files back, and somebody has deleted its tag. The files stay when the snapshot that had
-    them first expires, beside a writer.
+    """A rollback has brought files back, and somebody has deleted its tag. The files stay when the snapshot that had them first
+    expires, beside a writer.
     """
     before = (
         *history(1),

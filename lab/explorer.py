@@ -76,11 +76,11 @@ class Exploration:
     """The result of an exploration.
 
     Attributes:
-        states: the different states; `depth`: the length of the longest of their shortest paths.
-        exhausted: every state within the budget was visited.
-        ends: how the stories may end, as far as callers and readers can tell: what each actor reported, and the rows of
-            each snapshot, from the top down.
-        violation: the first one, with the choices that lead to it.
+        states: the number of different states; `depth`: the length of the longest of their shortest paths.
+        exhausted: whether every state within the budget was visited.
+        ends: how the stories may end, as far as callers and readers can tell: what each actor reported, and the rows of each
+            snapshot, from the top down.
+        violation: the first violation, with the choices that lead to it.
     """
 
     scenario: Scenario
@@ -214,7 +214,7 @@ class Explorer:
         return replace(reply, nap_s=reply.nap_s + passed_s) if passed_s else reply
 
     def _naps(self, world: World, index: int, asked: Request) -> tuple[bool, ...]:
-        """Those sleep for an hour that are under way while snapshots expire, as expiry spares young snapshots (H6)."""
+        """Which actors sleep for an hour: those under way while snapshots expire, as expiry spares young snapshots (H6)."""
         naps = [slept and i != index for i, slept in enumerate(world.naps)]
         expires = asked.operation == "delete" and any(key.startswith("snapshot/snapshot-") for key in asked.keys)
         if expires and self.scenario.actors[index].kind == "expirer" and not self.scenario.by_hand:
@@ -334,7 +334,7 @@ class Explorer:
                     )
 
     def key(self, world: World) -> bytes:
-        """A hash of 16 bytes: what readers can see, the requests in flight, and the state of every actor."""
+        """A state as a hash of 16 bytes: what readers can see, the requests in flight, and the state of every actor."""
         whole = self.scenario.doomed is not None or self.scenario.has("cleaner")
         seen = frozenset(world.objects.items()) if whole else self._footprint(world.objects)
         # A request that is sent twice can land twice.
@@ -432,7 +432,7 @@ def _search(
 
 @contextmanager
 def _without_collector() -> Iterator[None]:
-    """Searching millions of long-lived tuples for cycles would double the time."""
+    """Run without the garbage collector: searching millions of long-lived tuples for cycles would double the time."""
     was = gc.isenabled()
     gc.disable()
     try:

@@ -22,7 +22,7 @@ READ = "read"
 
 
 def follower(looks: int) -> Role:
-    """Read all that there is, so many times, from the beginning. An error ends it."""
+    """Look for new changes so many times, and read all that there are, from the beginning on. An error ends it."""
 
     def role(stage: Stage) -> None:
         timeline, position = stage.timeline(), Position(0)
@@ -40,7 +40,7 @@ def follower(looks: int) -> Role:
 
 
 def misread(told: Iterable[Told], published: Mapping[str, Published]) -> Iterator[str]:
-    """A gap, a snapshot twice, or one that was not built on the one before it."""
+    """What is wrong with what a follower has read: a gap, a snapshot twice, or one that was not built on the one before it."""
     last: dict[str, tuple[int, str]] = {}
     for line in told:
         if line.outcome != READ:
@@ -55,7 +55,7 @@ def misread(told: Iterable[Told], published: Mapping[str, Published]) -> Iterato
 
 
 def followed_while_rolled_back(budget: int) -> Scenario:
-    """While a follower sleeps, the table is rolled back and other snapshots get the freed ids."""
+    """A follower sleeps while the table is rolled back and other snapshots get the freed ids."""
     actors = (
         Actor("F", follower(2), "follower"),
         Actor("Z", rollback(1), "rollback"),
@@ -67,7 +67,7 @@ def followed_while_rolled_back(budget: int) -> Scenario:
 
 
 def followed_while_expiring(budget: int) -> Scenario:
-    """While a follower sleeps, others commit, and expire what it has still to read."""
+    """A follower sleeps while others commit, and expire what it has still to read."""
     actors = (
         Actor("F", follower(2), "follower"),
         Actor("B", writer(2)),

@@ -26,8 +26,8 @@ Footprint = frozenset[tuple[str, bytes | None]]
 
 
 def footprint(objects: Objects) -> Footprint:
-    """What a reader of main, of a branch or of a clone can reach, journals, intents, consumers and checkpoints, by
-    content. A missing object is None. What is copied counts as a whole until it is a table."""
+    """What a reader of main, of a branch or of a clone can reach, journals, intents, consumers and checkpoints, by content. A
+    missing object is None. What is copied counts as a whole until it is a table."""
     copied = {k.removeprefix(COPIES): v for k, v in objects.items() if k.startswith(COPIES)}
     of_copy = _of_table(copied) if PATHS.schema(0) in copied else copied.items()
     return _of_table(objects).union((f"{COPIES}{key}", data) for key, data in of_copy)

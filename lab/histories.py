@@ -95,7 +95,7 @@ Chosen = tuple[bool, Role]
 
 
 def _job(dice: random.Random, writers: list[str]) -> Chosen:
-    """A job of a table with a primary key. Its numbers are those of a clock that may be ahead. The first job writes all keys."""
+    """One job of a table with a primary key. Its numbers are those of a clock that may be ahead. The first writes all keys."""
     if not writers:
         return True, Upserter(KEYS)
     ahead = dice.choice((1, 10, 20, 30, 40))
@@ -117,7 +117,7 @@ def _job(dice: random.Random, writers: list[str]) -> Chosen:
 
 
 def _rider(dice: random.Random, writers: list[str]) -> Chosen:
-    """A job of a table whose appends ride with each other. The first job appends alone."""
+    """One job of a table whose appends ride with each other. The first appends alone."""
     if not writers:
         return True, writer(rides=True)
     kinds: tuple[tuple[int, Callable[[], Chosen]], ...] = (
@@ -185,7 +185,7 @@ def _told_wrongly(simulation: Simulation, landed: set[str], history: History) ->
 
 
 def _commits(made: Published) -> tuple[str, ...]:
-    """The commits of a snapshot. One that says nothing of its own has appended rows, which are named after their commits."""
+    """The commits in a snapshot. One that says nothing of its own has appended rows, which are named after their commits."""
     return (made.commit,) if made.commit else tuple(sorted(made.added))
 
 

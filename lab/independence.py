@@ -18,7 +18,7 @@ CHECKPOINTS = "checkpoint/"
 COPIES = "copy/"
 EARLIEST = "snapshot/EARLIEST"
 _OWN = ("manifest/", "bucket-", "index/")
-"""Names that only one actor gives."""
+"""Files with names that only one actor gives."""
 _LISTS = "manifest/manifest-list-"
 _COMMITS_ONLY = frozenset(
     {"writer", "overwriter", "deleter", "merger", "compactor", "recoverer", "restorer", "stream", "cloner"}

@@ -81,8 +81,9 @@ def is_keyed(schema_json: bytes) -> tuple[bool, bool]:
 def winners(
     alive: Iterable[ManifestEntry], marks: Marks, *, vectors: bool
 ) -> tuple[tuple[KeyRow, ...], tuple[str, ...]]:
-    """The newest row of each key, also one that deletes; and what is wrong with them. With vectors, a key has one row
-    above level 0 that is not marked, and any row of level 0 is newer than that.
+    """The newest row of each key, also one that deletes; and what is wrong with them.
+
+    With vectors, a key has one row above level 0 that is not marked, and any row of level 0 is newer than that.
     """
     found: dict[int, list[tuple[bool, KeyRow, int]]] = {}
     for entry in alive:
@@ -104,7 +105,7 @@ def winners(
 
 
 def hash_of(key: int) -> bytes:
-    """The key itself, as an index file of dynamic buckets holds it."""
+    """The hash of a key is the key, as an index file of dynamic buckets holds it."""
     return key.to_bytes(4, "big")
 
 

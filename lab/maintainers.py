@@ -97,7 +97,7 @@ def restorer(to: int = 0, *, back: int = 0) -> Role:
 
 
 def tagger(name: str, of: int | str) -> Role:
-    """Tag a snapshot or copy a tag with the shipped code. The caller is told only that it was made."""
+    """Make a tag with the shipped code, of a snapshot or of another tag. The caller is told only that it was made."""
 
     def role(stage: Stage) -> None:
         timeline = stage.timeline()
@@ -124,7 +124,7 @@ def untagger(name: str) -> Role:
 
 
 def cleaner(old: Callable[[str], bool]) -> Role:
-    """Clean orphan files with the shipped code. `old` decides by a file's key whether it is old enough."""
+    """Delete orphans with the shipped code. `old` decides by a file's key whether it is old enough."""
 
     def role(stage: Stage) -> None:
         timeline = Timeline(cast(Store, _Aged(stage.store, old)), PATHS, stage.around.executor)
@@ -164,7 +164,7 @@ class _Aged:
 
 
 def hints(**values: bytes | None) -> Role:
-    """Set hints by hand, and remove those that are None: `hints(EARLIEST=None)`."""
+    """Write hints by hand, and remove those that are None: `hints(EARLIEST=None)`."""
 
     def role(stage: Stage) -> None:
         for name, data in values.items():
@@ -177,7 +177,7 @@ def hints(**values: bytes | None) -> Role:
 
 
 def forgetful(role: Role, users: int = 1) -> Role:
-    """Play the role on a table whose snapshots remember this number of commit users only."""
+    """A role on a table whose snapshots remember this number of commit users only; those of other roles are as shipped."""
 
     def smaller(stage: Stage) -> None:
         with patch.object(identity, "REMEMBERED_USERS", users):

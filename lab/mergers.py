@@ -1,9 +1,9 @@
 """The actor that changes rows by a key, as DELETE, UPDATE and MERGE do in a table without a primary key.
 
-Owns: the role `merger`, and the rows of such tables, which are named by their commit and key: `A1~2`. Must not know:
-schedules, faults, invariants. Source: decision 60; format/deletion-vectors §2; H12, H22. Invariant: shipped code plans
-the change, plans it again after a conflict, and makes its vectors. Only what is in a data file comes from the file's
-name, where the shipped code would read and write Parquet.
+Owns: the role `merger`, and the rows of such tables, which are named by their commit and key: `A1~2`. Must not know: schedules,
+faults, invariants. Source: decision 60; format/deletion-vectors §2; H12, H22.
+Invariant: shipped code plans the change, plans it again after a conflict, and makes its vectors. Only what is in a data file
+comes from the file's name, where the shipped code would read and write Parquet.
 """
 
 from __future__ import annotations

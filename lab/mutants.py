@@ -1,8 +1,8 @@
 """Historic bugs, planted one at a time: a check that does not find them proves nothing.
 
-Owns: `MUTANTS`, each with the replaced function and the scenarios that must find it, and the table of the results. Bugs
-in the contents of a commit are in `mutants_of_changes`. Must not know: how scenarios are explored. Source: architecture
-§8; format/commit §5, §6.
+Owns: `MUTANTS`, each with the replaced function and the scenarios that must find it, and the table of the results. Bugs in the
+contents of a commit are in `mutants_of_changes`. Must not know: how scenarios are explored.
+Source: architecture §8; format/commit §5, §6.
 """
 
 from __future__ import annotations
@@ -169,7 +169,7 @@ def _new_bytes_each_send(self: run.CommitRun, effect: do.Publish) -> ev.Event:
 
 
 def _base_with_deletions(self: settling.Settler, base: Base) -> Merge:
-    """The base of a rollback counts as unchanged: the DELETE of a file hides that the rollback brings it back."""
+    """A rollback on an unchanged base: the DELETE of a file hides that the rollback brings it back."""
     return Merge("none", (), ())
 
 
@@ -190,7 +190,7 @@ def _used_before_chosen(timeline: Timeline, schema: Any, retention: Any, *about:
 
 
 def _silent_expiry(timeline: Timeline, earliest_id: int) -> None:
-    """There is no announcement before the last look for tags."""
+    """The expiry is not announced before the last look for tags."""
 
 
 def _no_second_look(steps: Any, *about: Any) -> Any:

@@ -46,7 +46,7 @@ class Play:
 
 
 class _Strayed(BaseException):
-    """Replayed, an actor behaved differently: it depends on a random choice or a clock."""
+    """An actor behaved differently when it was replayed: it depends on a random choice or a clock."""
 
 
 class Cast:
@@ -98,7 +98,7 @@ class Cast:
 
     @contextmanager
     def kept(self) -> Iterator[None]:
-        """Actors wait in the middle of their runs meanwhile, so that the first who goes on from there repeats nothing."""
+        """Let actors wait in the middle of their runs meanwhile, so that the first who goes on from there repeats nothing."""
         self._keeps = True
         try:
             yield

@@ -66,8 +66,8 @@ def chain(history: History, identity: str) -> Iterator[Published]:
 
 
 def may_remove(history: History, published: Published) -> frozenset[str]:
-    """The rows that a snapshot marks, those that it read and replaces, and those of the keys that it changes in its
-    base, whenever it was planned."""
+    """The rows that a snapshot may remove from the table: those that it marks, those that it read and replaces, and those of the
+    keys that it changes in its base, whenever it was planned."""
     if published.puts:
         base = history.get(published.base)
         keys = {put.lstrip("-") for put in published.puts}
@@ -91,7 +91,7 @@ def _said(data: bytes) -> tuple[int, dict[str, str], Any]:
 
 
 class Chronicle:
-    """The snapshots as they appear. The same bytes with the same lists are parsed once."""
+    """Records snapshots as they appear. The same bytes with the same lists are parsed once."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[bytes | None, ...], Published] = {}

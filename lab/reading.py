@@ -55,7 +55,7 @@ class View:
 
 @dataclass(frozen=True)
 class Reading:
-    """The snapshots from the top down, as far as each is based on the one below."""
+    """The snapshots that readers see, from the top down, as far as each is based on the one below."""
 
     views: tuple[View, ...] = ()
     failure: str = ""
@@ -92,7 +92,7 @@ def look(objects: Objects, *, needs_schema: bool = False) -> Reading:
 
 
 def view(timeline: Timeline, snapshot: Snapshot, objects: Objects) -> View:
-    """Raises TableCorrupt if metadata that the snapshot names is missing."""
+    """Read one snapshot. Raises TableCorrupt if metadata that it names is missing."""
     keys = file_keys(newest_schema(objects))
     base = timeline.manifest_list(snapshot.base_manifest_list)
     delta = timeline.manifest_list(snapshot.delta_manifest_list)

@@ -80,7 +80,7 @@ def _all(*roles: Role) -> Role:
 
 
 def _made_before(key: str) -> bool:
-    """Whether the file was there before: names hold the number of their maker, from 100 on for those who played before."""
+    """Names hold the number of who made them; those who played before have numbers from 100 on."""
     return "-0000006" in key or "old" in key or "over" in key
 
 

@@ -86,7 +86,7 @@ def deleter(row: str) -> Role:
 
 
 def _deletion(timeline: Timeline, read: Snapshot, row: str, label: str) -> CommitRequest | None:
-    """The vectors of all files of the table are in one index file, which is replaced as a whole (format/manifests §7)."""
+    """One index file holds the vectors of all files of the table. It is replaced as a whole (format/manifests §7)."""
     marked = {name: list(positions) for name, positions in marks_of(timeline, read).items()}
     names = [e.file.file_name for e in live(timeline.entries(timeline.manifests(read)))]
     owner = next((name for name in names if row in rows_in(name)), None)

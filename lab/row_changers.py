@@ -111,7 +111,7 @@ class Replacer:
 
 
 def renumbering(stage: Stage, label: str) -> Callable[[Sequence[ManifestEntry], int, bool], Renumbered]:
-    """Give rows the numbers right above one; there is no clock here."""
+    """Writes rows again with the numbers right above one; there is no clock here."""
 
     def renumber(old: Sequence[ManifestEntry], above: int, by_clock: bool) -> Renumbered:
         again = []

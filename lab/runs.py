@@ -32,7 +32,7 @@ def explore_named(name: str, max_seconds: float | None = None) -> Finding:
 
 
 def explore_or_walk(name: str, max_seconds: float, walk_seconds: float) -> list[Finding]:
-    """Also walk through a scenario at random if the time does not suffice to explore it."""
+    """Explore a scenario. If its time does not suffice, also walk through it at random."""
     explored = explore_named(name, max_seconds)
     if explored.exhausted or explored.story:
         return [explored]
@@ -40,7 +40,7 @@ def explore_or_walk(name: str, max_seconds: float, walk_seconds: float) -> list[
 
 
 def walk_named(name: str, seed: int, max_seconds: float) -> Finding:
-    """Walk from the beginning to the end, repeatedly, through a scenario that is too large to be exhausted."""
+    """Walk at random from the beginning to the end, repeatedly, through a scenario that is too large to be exhausted."""
     scenario, dice = named(name), random.Random(f"walk {seed}")
     explorer, result, began = Explorer(scenario), Exploration(scenario), time.monotonic()
     first, seen, walks = explorer.first(), set[bytes](), 0

@@ -63,7 +63,7 @@ class Scenario:
 
     @property
     def must_land(self) -> frozenset[str]:
-        """An append lands beside any change, but a compaction may give up."""
+        """The actors whose commits must all land. An append lands beside any change, but a compaction may give up."""
         if self.lands is not None:
             return self.lands
         calm = {actor.kind for actor in self.actors} <= {"writer", "compactor"} and not self.slow

@@ -204,8 +204,8 @@ def rider_recovered_twice() -> Scenario:
 
 
 def rider_recovered_too_late() -> Scenario:
-    """One recovery sleeps before it publishes a dead rider. Another writer takes both snapshots that the rider's intent
-    is open for, and a second recovery reports what became of it.
+    """One recovery sleeps before it publishes a dead rider. Another, which carries nobody, takes both snapshots that the rider's
+    intent is open for, and a second recovery reports what became of it.
     """
     return _dies(
         "a dead rider is recovered too late",

@@ -77,7 +77,7 @@ def marking(budget: int, *, writers: int = 1) -> Scenario:
 
 
 def marking_one_key(budget: int, *, writers: int = 2, compactors: int = 2) -> Scenario:
-    """Like `marking`, but as small as it can be: one key, one file above level 0."""
+    """As `marking`, as small as it can be: one key, one file above level 0."""
     before = (_job("old", "1"), _compactor("one", lookup=True))
     actors = (
         *(_job(name, "1", ahead=ahead) for name, ahead in (("A", 10), ("B", 20))[:writers]),

@@ -17,7 +17,7 @@ ALTERED = {
     "directory": {"data-file.path-directory": "elsewhere"},
     "buckets": {"bucket": "2", "bucket-key": "v"},
 }
-"""Can change only while the table has no files: they determine the location or buckets of files."""
+"""Options that can change only while the table has no files, because they determine the location or buckets of files."""
 
 
 def altered(what: str, budget: int) -> Scenario:

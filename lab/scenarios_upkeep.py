@@ -23,7 +23,7 @@ LIES: dict[str, dict[str, bytes | None]] = {
     "LATEST missing": {"EARLIEST": b"1", "LATEST": None},
     "no hints": {"EARLIEST": None, "LATEST": None},
 }
-"""Hints before a rollback that differ from those that lakelatch's writers leave."""
+"""The hints before a rollback, if they differ from what lakelatch's writers leave."""
 
 
 def expired(budget: int, commits: int = 2, *, by_hand: bool = False) -> Scenario:
@@ -84,8 +84,9 @@ def forked_identity(*, asleep: bool = True, early: bool = False) -> Scenario:
 
 
 def delayed_duplicate() -> Scenario:
-    """A snapshot is sent twice, and the second send lands after its name was freed: it proves nothing about later snapshots. B
-    sleeps before a commit on A's snapshot 2. Snapshots 2 and 3 expire, B creates 3 again, and the copy of A's 2 lands below.
+    """A snapshot is sent twice, and the second send lands after its name was freed: it proves nothing about later snapshots.
+
+    B sleeps before a commit on A's snapshot 2. Snapshots 2 and 3 expire, B creates 3 again, and the copy of A's 2 lands below.
     """
     actors = (
         Actor("A", writer()),

@@ -79,7 +79,7 @@ class Simulation:
         return stage
 
     def run(self) -> None:
-        """Run until every actor has ended or died, and every late request has landed."""
+        """Run until nothing is left to happen: every actor has ended or died, and every late request has landed."""
         try:
             while self._queue:
                 self.now_s, _, happens = heapq.heappop(self._queue)

@@ -155,7 +155,7 @@ def _judge(simulation: Simulation, made: dict[str, Published], twins: list[froze
 
 
 def _has_landed(commit: str, landed: list[str], twins: list[frozenset[str]]) -> bool:
-    """It may have landed by its twin: a replay of one that has expired may know only its snapshot's id."""
+    """Whether a commit, or its twin, is in the history: a replay of one that has expired may know only its snapshot's id."""
     names = next((group for group in twins if commit in group), frozenset({commit}))
     return any(f"data-{name}.parquet" in landed for name in names)
 

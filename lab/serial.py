@@ -1,12 +1,11 @@
 """Serial orders: may what was found come from commits, carried out one after the other?
 
-Owns: `Op` (one commit by keys), `State`, `order_of` (a serial order that explains what was found), and what the times
-and snapshots of commits say. Must not know: tables, files, who recorded the commits. Pure.
+Owns: `Op` (one commit by keys), `State`, `order_of` (a serial order that explains what was found), and what the times and
+snapshots of commits say. Must not know: tables, files, who recorded the commits. Pure.
 
-Every value names the commit that wrote it, and after an underscore the one whose value it was made of. So a change of a
-row says what it has read, and most orders are ruled out at once. The order in which the commits were published is
-nearly a serial one: each is played at its place there, or as little before it as its own snapshot demands. Only where
-that fails, orders are searched.
+Every value names the commit that wrote it, and after an underscore the one whose value it was made of. So a change of a row says
+what it has read, and most orders are ruled out at once. The order in which the commits were published is nearly a serial one:
+each is played at its place there, or as little before it as its own snapshot demands. Only where that fails, orders are searched.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ class State:
     whole: bool = False
 
     def value(self, key: str) -> str:
-        """ "" if the key has no value."""
+        """The value of a key, "" if it has none."""
         for commit, value in reversed(self.written.get(key, ())):
             if commit not in self.gone:
                 return value
@@ -60,14 +59,14 @@ class Op:
     """One commit.
 
     Attributes:
-        puts: what it does, in this order: `1` writes key 1, `-1` deletes it, `+1` changes the value that it has, if there is
-            one, `~1` writes it if there is none, too, `*` removes all keys, and `=1:A` gives key 1 a value that it had before.
+        puts: what it does, in this order: `1` writes key 1, `-1` deletes it, `+1` changes the value that it has, if there is one,
+            `~1` writes it if there is none, too, `*` removes all keys, and `=1:A` gives key 1 a value that it had before.
         after: the commits that had ended when it began.
         found: the commit whose value a change has read, by key; "" for none. Keys that are missing are not known.
         undoes: the commit that it takes back.
-        keeps: a rollback: the commits that count afterwards.
-        shows: the values that its own snapshot had, by key, "" for none. Keys that are missing are not known. A hint:
-            others that were published later may come before it.
+        keeps: a rollback: the commits that count afterwards; None if it is none.
+        shows: the values that its own snapshot had, by key, "" for none. Keys that are missing are not known. A hint: others that
+            were published later may come before it.
     """
 
     commit: str
@@ -87,7 +86,7 @@ class Op:
         return bool(self.undoes) or self.keeps is not None or any(put[0] in "*-" for put in self.puts)
 
     def on(self, state: State) -> State | None:
-        """The state after this commit, or None if it would have read something else.
+        """The table after it; None if it would have read something else.
 
         >>> filled = Op("B", ("2",)).on(Op("A", ("1",)).on(State()))
         >>> Op("M", ("+1", "2")).on(filled).values, Op("M", ("+1",), found={"1": "B"}).on(filled)
@@ -120,7 +119,7 @@ class Op:
 
 
 def writer_of(value: str) -> str:
-    """The commit that wrote a value stands in front of the underscore.
+    """The commit that wrote a value.
 
     >>> writer_of("M1_A1"), writer_of("")
     ('M1', '')
@@ -152,8 +151,8 @@ def _empty(ops: Sequence[Op]) -> State:
 
 
 def by_publication(ops: Sequence[Op], values: Mapping[str, str]) -> tuple[tuple[str, ...] | None, int]:
-    """The order of publication, in which commits come as much earlier as their snapshots demand; None if that leaves
-    other values or does not respect the time. The number is how many commits have a place."""
+    """The order of publication, in which commits come as much earlier as their snapshots demand. If that leaves other values, or
+    does not respect the time: None, and how many commits have a place."""
     order: list[Op] = []
     states = [_empty(ops)]
     for op in ops:
@@ -232,7 +231,7 @@ def searched(ops: Sequence[Op], values: Mapping[str, str], most: int) -> tuple[s
 
 
 def _ready(ops: Sequence[Op], before: Sequence[frozenset[str]], done: set[str]) -> Iterator[int]:
-    """Those that began long after the first open one cannot be the next, and are not looked at."""
+    """The commits that can be the next. Those that began long after the first open one cannot, and are not looked at."""
     first = next((n for n, op in enumerate(ops) if op.commit not in done), len(ops))
     window = range(first, min(first + FARTHEST, len(ops)))
     return iter([n for n in window if ops[n].commit not in done and before[n] <= done])
@@ -267,8 +266,8 @@ def kept_by(
     """The commits that count after each, in the order of publication.
 
     Args:
-        commits: the name of each, the one that it takes back, and the place here of the one to which it rolls the table
-            back: -1 for none, -2 for the empty table.
+        commits: the name of each, the one that it takes back ("" for none), and the place here of the one to which it rolls the
+            table back: -1 for none, -2 for the empty table.
         beside: of a rollback those that landed while it was under way, and have stayed.
     """
     kept: list[frozenset[str]] = []
@@ -280,5 +279,5 @@ def kept_by(
 
 
 def values_of(rows: Iterable[str]) -> dict[str, str]:
-    """The values by key, of rows that are named `value~key`."""
+    """The values by key of rows that are named `value~key`."""
     return {key: value for value, _, key in (row.partition("~") for row in rows)}

@@ -147,7 +147,7 @@ def _forecast(writers: int, simulation: Simulation, ledger: _Ledger) -> Forecast
 
 
 def _quantile(ascending: list[float], share: float) -> float:
-    """The value that this share of the values does not exceed.
+    """The smallest value that is not exceeded by this share of the values.
 
     >>> _quantile([1.0, 2.0, 3.0, 4.0], 0.5), _quantile([1.0, 2.0, 3.0, 4.0], 0.99)
     (2.0, 4.0)

@@ -1,8 +1,8 @@
 """An object store as a value: the effect of each request, and of each fault on a request.
 
-Owns: `Request`, `Reply`, the pure functions `answer` and `strike`, and `SimulatedStore`: the whole shipped object-store
-adapter (retries, classification of errors) over a simulated wire. Must not know: tables, schedules, actors. Source:
-format/stores §1, architecture §4; H1–H4, H9. Invariants: `answer` and `strike` do not change their arguments. A fault
+Owns: `Request`, `Reply`, the pure functions `answer` and `strike`, and `SimulatedStore`: the whole shipped object-store adapter
+(retries, classification of errors) over a simulated wire. Must not know: tables, schedules, actors.
+Source: format/stores §1, architecture §4; H1–H4, H9. Invariants: `answer` and `strike` do not change their arguments. A fault
 that is described as "applied" has the same effect as the request without the fault.
 """
 
@@ -29,9 +29,9 @@ Objects: TypeAlias = Mapping[str, bytes]
 _URL = "sim://lab/"
 OK, NOT_FOUND, EXISTS, SILENCE = 200, 404, 412, 0
 HELD = "\0held"
-"""No key of an object: it holds the key of the one object that the store never deletes."""
+"""No key of an object. What it holds is the key of the one object that the store never deletes."""
 REFUSED = "refused for ever: "
-"""Followed by the key that the store does not delete from then on."""
+"""The fault of a deletion, followed by the key that the store does not delete from then on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ class Reply:
 
 
 def answer(objects: Objects, request: Request) -> tuple[Objects, Reply]:
-    """What a request does without faults.
+    """The behaviour of a store without faults.
 
     >>> answer({}, Request("create", "a", b"x"))
     ({'a': b'x'}, Reply(status=200, body=None, nap_s=0.0))
@@ -130,7 +130,7 @@ class Struck:
 
 
 def faults_of(request: Request) -> tuple[str, ...]:
-    """The faults that may strike, apart from refusals of a deletion, which last."""
+    """The faults that can strike a request, apart from refusals of a deletion, which last."""
     hint = request.operation == "read" and request.key.rpartition("/")[2] in ("LATEST", "EARLIEST")
     return FAULTS[request.operation] + (HINT_FAULTS if hint else ())
 
@@ -278,7 +278,7 @@ class SimulatedStore(FsspecStore):
 
 
 class _VirtualPatience(Patience):
-    """The patience waits in virtual time. An error that ends an actor is not an error of a store, and is never retried."""
+    """The shipped policy with virtual waits. An error that ends an actor is not an error of a store, and is never retried."""
 
     def bind(self, around: Surroundings) -> None:
         object.__setattr__(self, "around", around)

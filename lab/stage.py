@@ -36,7 +36,7 @@ START_S = 1_700_000_000.0
 
 
 def lab_schema(**options: str) -> TableSchema:
-    """One column. Manifests are not compressed, because they are read and written a million times."""
+    """A schema of one column. Manifests are not compressed, because they are read and written a million times."""
     return _schema((), options)
 
 
@@ -104,7 +104,7 @@ class Batch:
     """The requests that go out concurrently: those of one pool, and those of its owner while the pool is open.
 
     Attributes:
-        open_pools: those that are open as a block.
+        open_pools: the number of pools that are open as a block.
         longest_s: the longest latency so far. A further concurrent request costs only the time by which it is slower.
     """
 
@@ -121,7 +121,7 @@ class Batch:
         return extra_s
 
     def begin(self, pool: object) -> None:
-        """Later requests are not concurrent with earlier ones."""
+        """Begin a new batch: later requests are not concurrent with earlier ones."""
         self.pool, self.longest_s = pool, 0.0
 
 
@@ -154,7 +154,7 @@ class Here(Executor):
 
 
 class Later(Executor):
-    """Keeps work until a result is requested: for what is done after the outcome was reported."""
+    """Keeps work until a result is requested. It stands for work that is done after the outcome was reported."""
 
     def __init__(self) -> None:
         self._waiting: list[Callable[[], Any]] = []

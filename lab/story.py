@@ -47,7 +47,7 @@ def _sentences(steps: Iterable[Step]) -> list[str]:
 
 
 def replay_id(scenario: Scenario, path: Iterable[Choice]) -> str:
-    """The scenario and every choice, compressed.
+    """The replay id of a path.
 
     >>> from .scenarios import writers
     >>> parse_replay_id(replay_id(writers(2, 1), [(0, ""), (1, "cut")]))
@@ -58,7 +58,7 @@ def replay_id(scenario: Scenario, path: Iterable[Choice]) -> str:
 
 
 def parse_replay_id(text: str) -> tuple[str, tuple[Choice, ...]]:
-    """The scenario's name and the choices. Raises ValueError."""
+    """The scenario's name and the choices. Raises ValueError if the text is not a replay id."""
     try:
         name, path = json.loads(zlib.decompress(urlsafe_b64decode(text + "=" * (-len(text) % 4))))
     except (zlib.error, ValueError) as error:

@@ -35,7 +35,7 @@ class Upserter:
         puts: the keys; those with a minus sign are deleted.
         ahead: by how much its clock is ahead of the numbers of the table; two jobs with the same clock give the same numbers.
         bucket: where keys go that have no dynamic bucket yet; None for a table with one fixed bucket.
-        again: it can write its rows again with other numbers.
+        again: whether it can write its rows again with other numbers.
     """
 
     puts: tuple[str, ...]
@@ -97,9 +97,9 @@ def key_compactor(level: int = 5, *, lookup: bool = False, picks: str = "") -> R
     """Compact a bucket.
 
     Args:
-        level: of the new file.
-        lookup: write the rows of level 0 into a higher one, and mark the older rows of their keys there as deleted. Otherwise
-            all files become one, and rows that delete are dropped. A single file that deletes nothing only changes its level.
+        level: the level of the new file.
+        lookup: write the rows of level 0 into a higher one, and mark the older rows of their keys there as deleted. Otherwise all
+            files become one, and rows that delete are dropped. A single file that deletes nothing only changes its level.
         picks: take the rows of this commit only.
     """
 
@@ -164,7 +164,7 @@ def _marked(
     old: tuple[IndexEntry, ...],
     label: str,
 ) -> tuple[tuple[IndexEntry, ...], tuple[PendingUpload, ...]]:
-    """Mark the older rows of all keys of level 0. The index file before is replaced as a whole."""
+    """One index file for the bucket, with the older rows of all keys of level 0; the one before is replaced as a whole."""
     keys = {row.key for e in inputs for row in rows_of(e.file.file_name)}
     wanted = {name: set(positions) for name, positions in marks.items()}
     for entry in alive:

@@ -2,7 +2,7 @@
 
 Owns: the container's header, its blocks and their codecs. Must not know: the records in a block.
 Source: Avro specification 1.11 (object container files); format/manifests §1. Invariants: Bytes that are cut off or
-damaged raise `Irregular`. What comes out of a codec is bounded by what went in (H16).
+damaged raise `Irregular`. Nothing is read beyond their end, and what comes out of a codec is bounded by what went in (H16).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Irregular(Exception):
 
 
 class TooLarge(Irregular):
-    """Whoever made the bytes wanted them to fill the memory."""
+    """They would fill the memory: whoever made them wanted that."""
 
 
 def most_plain(stored: int, least: int | None = None) -> int:
@@ -75,7 +75,7 @@ class StoredBlock:
     codec: bytes
 
     def decompressed(self, most: int) -> bytes:
-        """Raises TooLarge where more than `most` bytes come out."""
+        """The bytes. Raises TooLarge where more than `most` come out."""
         try:
             plain = _DECOMPRESS[self.codec](self.data, most)
             if len(plain) > most:
@@ -87,7 +87,7 @@ class StoredBlock:
             raise Irregular(f"a block cannot be decompressed: {error}") from error
 
     def told_size(self) -> int | None:
-        """The plain size, or None where the block does not tell it, or what it tells cannot be believed."""
+        """The decompressed size, where the block says so and it is believable; else None."""
         if self.codec != b"zstandard":
             return None
         from .zstandard import zstd

@@ -1,8 +1,9 @@
 """A checksum over a whole Avro file, for codecs that have none of their own.
 
 Owns: setting it in the header's metadata, and finding it. Must not know: stores, records. Source: the Avro specification.
-The checksum is the CRC-32 of the file with zeros in its place; zeros mean that there is none. Its size is fixed, so
-that it can be set in a finished file.
+
+The item of the metadata has a fixed size, so that it can be set in a finished file. The checksum is the CRC-32 of the file with
+zeros in its place, and zeros mean that there is none.
 """
 
 from __future__ import annotations

@@ -2,12 +2,12 @@
 
 Owns: `read_columns`. Must not know: what the records mean. Source: Avro specification 1.11 (object container files).
 
-The start of a record is known only after the previous record was decoded. But records start with similar bytes, so
-their starts are guessed, and all are decoded at once. The guess is correct if the end of each record is the start of
-the next. If not, each step decodes one record of every block.
+The start of a record is known only after the previous record was decoded. But records start with similar bytes, so their starts
+are guessed, and all records are decoded at once. The guess is correct if the end of each record is the start of the next. If it
+is not, each step decodes one record of every block, because blocks are independent.
 
-Invariants: The result is that of a reader that decodes record by record. Bytes that do not match their schema
-completely raise `Irregular`: the caller then uses such a reader, whose error says what is wrong and where.
+Invariants: The result is that of a reader that decodes record by record. Bytes that do not match their schema completely raise
+`Irregular`. The caller then uses such a reader, whose error says what is wrong and where.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from .values import AvroColumn, Kind
 from .varints import PADDING, Bytes
 
 _NARROWEST, _WIDEST = 256, 2048
-"""The bytes of a record, and below of all records, that are decoded together."""
+"""The bytes of a record that are decoded together."""
 _MOST = 16 << 20
 _HEAD, _LEAST_ALIKE, _FEWEST_BLOCKS = 16, 5, 4
 """The bytes of each block that are compared; how many consecutive bytes must be equal; in how many blocks."""
 _AT_ONCE, _MOST_ROUNDS = 4096, 16
-"""The records that are decoded together, so that their bytes stay in the cache; how often some may be missing."""
+"""The number of records that are decoded together, so that their bytes stay in the cache; and how often some may be missing."""
 
 
 class Columns:
@@ -51,7 +51,7 @@ class Columns:
         return self._layout[name]
 
     def column(self, name: str, rows: Array | None = None) -> AvroColumn:
-        """A column, or some of its rows, by the path of its field (with a dot before a nested field)."""
+        """A column, by the path of its field (with a dot before a nested field); some of its rows, or all."""
         if rows is not None:
             taken = self._taken.get(name)
             found = self._ordered[name].picked(rows) if taken is None else taken.picked(self._order.take(rows))
@@ -114,7 +114,7 @@ class _Frame:
 
 
 def _guessed(frame: _Frame) -> Array | None:
-    """The likely starts of records: where the bytes stand with which all blocks begin. None if these bytes are too few."""
+    """The likely starts of records: offsets of the bytes with which all blocks begin. None if these bytes are too few."""
     begins = frame.begins[frame.counts > 0]
     if len(begins) < _FEWEST_BLOCKS or begins[-1] + _HEAD > frame.data.end:
         return None

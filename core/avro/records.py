@@ -20,8 +20,8 @@ from .columnar import ORC_MAGIC, PARQUET_MAGIC, read_columnar, write_columnar
 
 _AVRO = b"Obj\x01"
 _SYNC = b"lakelatch-blocks"
-"""Any 16 bytes will do, because no reader starts in the middle. With random ones, fastavro's default, the same records
-would give different bytes each time."""
+"""The marker between the blocks of a container. Any 16 bytes will do, because no reader starts in the middle of a manifest.
+With random ones, fastavro's default, the same records would give different bytes each time."""
 _CODECS = {"zstd": "zstandard", "none": "null", "gzip": "deflate"}
 _BLOCK_BYTES = 16_000
 KEPT_CODECS = ("zstd", "zstandard", "none", "null")

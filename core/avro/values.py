@@ -81,10 +81,10 @@ class Kind(Protocol):
         """The ends of the values at these offsets."""
 
     def take(self, data: Bytes, places: Array, column: AvroColumn, rows: Some) -> Array:
-        """Decode the values at these offsets into some rows, and return their ends."""
+        """Decode the values at these offsets into some rows of a column, and return their ends."""
 
     def whole(self, data: Bytes, column: AvroColumn) -> AvroColumn:
-        """The column, with the parts that are decoded only on demand."""
+        """The column, after decoding the parts that are decoded only on demand."""
 
 
 @dataclass(frozen=True)

@@ -48,7 +48,7 @@ class Bytes:
         self._words = np.ndarray((self.end + WORD + 1,), "<u8", whole, strides=(1,))
 
     def slices(self, starts: Sequence[int], ends: Sequence[int]) -> list[bytes]:
-        """Slices of the bytes. If they are many, all bytes become one object first, whose slices are made faster."""
+        """The bytes between some offsets. For many of them, all bytes become one object first, whose slices are made faster."""
         whole = self._source
         if not isinstance(whole, bytes) and len(starts) >= _MANY:
             whole = whole.tobytes()
@@ -66,11 +66,11 @@ class Bytes:
         return self._bytes.take(places)
 
     def words(self, places: Array) -> Array:
-        """The eight bytes at each offset, the first one lowest."""
+        """The eight bytes at each offset as one word, with the first byte lowest."""
         return self._words[places]
 
     def places_of(self, needle: bytes) -> Array:
-        """The offsets of these bytes, ascending; they are no longer than the padding."""
+        """The offsets of these bytes, ascending. At most as many bytes as the padding can be searched for."""
         often = np.bincount(self._bytes[:_SAMPLE], minlength=256)
         rarest_first = sorted(range(len(needle)), key=lambda i: often[needle[i]])
         first = rarest_first[0]
@@ -80,7 +80,7 @@ class Bytes:
         return places
 
     def small_pairs(self, places: Array) -> Array:
-        """The pairs, up to four, of the number 1 and a number of one byte: items that are small and not null."""
+        """The number of pairs, up to four, of the number 1 and a number of one byte: items that are small and not null."""
         other = (self.words(places) ^ _SMALL_PAIRS) & _PAIR_BITS
         return np.searchsorted(_PAIR_ENDS, (other & (~other + _ONE)) - _ONE, side="right")
 

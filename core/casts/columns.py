@@ -27,7 +27,7 @@ class CastFailure(Exception):
 
 
 def numpy_of(array: Any) -> Any:
-    """The values in NumPy, with 0 for null."""
+    """The values as a NumPy array, with 0 for null."""
     return pc.fill_null(array, 0).to_numpy(zero_copy_only=False) if array.null_count else array.to_numpy()
 
 
@@ -51,14 +51,14 @@ def by_value(array: Any, convert: Callable[[Any], Any], arrow: Any) -> Any:
 
 
 def unscaled(array: Any) -> Any:
-    """The lowest 64 bits of the unscaled values; arbitrary for nulls."""
+    """The lowest 64 bits of the unscaled decimals; arbitrary for nulls."""
     _, data = array.buffers()
     words = np.frombuffer(data, np.int64)
     return words[2 * array.offset : 2 * (array.offset + len(array)) : 2]
 
 
 def fitted(array: Any, target: AtomicType) -> Any:
-    """Decimals rounded half up; null if the digits before the point do not fit."""
+    """Decimals rounded half up to the scale of `target`, or null if the digits before the point do not fit."""
     scale = max(array.type.scale, target.scale)
     wide = array.cast(pa.decimal256(WIDE_DIGITS, scale))
     if scale > target.scale:

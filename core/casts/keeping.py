@@ -30,7 +30,7 @@ from .columns import CastFailure
 from .rules import cast_of
 
 Verdict: TypeAlias = Literal["kept", "lost", "fails", "unknown"]
-"""Of the values between two bounds, all are kept, a bound becomes another value, one cannot be read, or it is not known."""
+"""For the values between two bounds: all are kept; one of the bounds becomes another value; one cannot be read; not known."""
 
 TRUNCATED_FROM = 16
 """Bounds of texts are cut to this many characters by default, so only a shorter one is a value of the column."""
@@ -138,7 +138,7 @@ def _can_be_read(text: str, source: AtomicType, target: AtomicType) -> bool:
 
 
 def _limits(source: AtomicType, target: AtomicType) -> tuple[Any, Any] | None:
-    """The least and greatest value that the cast keeps with all between them; None if bounds do not decide."""
+    """The smallest and largest value that the cast keeps with all values between; None if bounds do not decide."""
     old, new = source.root, target.root
     whole = old in INTEGER_ROOTS or (old == "DECIMAL" and source.scale == 0)
     if whole and new in INTEGER_ROOTS:

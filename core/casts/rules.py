@@ -72,7 +72,7 @@ def _number_to_number(source: AtomicType, target: AtomicType) -> Cast:
 
 
 def _saturated(values: Any, bits: int) -> Any:
-    """Numbers as Java converts them: NaN becomes 0, and numbers out of range the nearest limit."""
+    """Floating point numbers as integers, like Java: NaN becomes 0, and numbers out of range the nearest limit."""
     low, high = -(2 ** (bits - 1)), 2 ** (bits - 1)
     out = np.zeros(len(values), np.int64)
     inside = (values > low) & (values < high)

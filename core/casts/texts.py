@@ -28,7 +28,7 @@ _FALSE = frozenset(("f", "false", "n", "no", "0"))
 
 
 def to_text(source: AtomicType, target: AtomicType) -> Cast | None:
-    """Print values like Java, truncated or padded; dates and times can only become a STRING."""
+    """Print values like Java, truncated or padded to the length; dates and times can only become a STRING."""
     plain = plain_text(source)
     if source.root in ("DATE", "TIME", *TIMESTAMP_ROOTS):
         return plain if target.root == "VARCHAR" and target.length == MAX_LENGTH else None
@@ -65,7 +65,7 @@ def _naive(array: Any) -> Any:
 
 
 def nested_text(source: DataType) -> Cast | None:
-    """Print ARRAY, MAP and ROW like Java; None if a part cannot become text.
+    """Print ARRAY, MAP and ROW as `[1, null]`, `{a -> 1}`, `{1, x}`; None if a part cannot become text.
 
     >>> as_text = nested_text(MapType(AtomicType("INT"), ArrayType(AtomicType("BOOLEAN"))))
     >>> as_text(pa.array([[(1, [True, None])], [], None], pa.map_(pa.int32(), pa.list_(pa.bool_())))).to_pylist()
@@ -131,7 +131,7 @@ def _all(array: Any, pattern: str) -> bool:
 
 
 def to_boolean(array: Any) -> Any:
-    """t, true, y, yes, 1 and their opposites, in any case."""
+    """Parse t, true, y, yes, 1 and their opposites, in any case."""
     return _parsed(_boolean, "BOOLEAN", pa.bool_())(array)
 
 
@@ -147,7 +147,7 @@ _BITS = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "BIGINT": 64}
 
 
 def to_integer(target: AtomicType) -> Cast:
-    """Digits after an optional sign. A fraction is checked and dropped; blanks and numbers out of range fail."""
+    """Parse digits after an optional sign. A fraction is checked and dropped; blanks and numbers out of range fail."""
     bits, arrow = _BITS[target.root], to_arrow(target)
 
     def parse(text: str) -> int:
@@ -170,7 +170,7 @@ _HEX_FLOAT = re.compile(r"([+-]?0[xX](?:[0-9a-fA-F]+\.?[0-9a-fA-F]*|\.[0-9a-fA-F
 
 
 def to_double(target: AtomicType) -> Cast:
-    """Like Java's `parseDouble`, with blanks around, a type letter, `NaN`, `Infinity` and hexadecimal numbers."""
+    """Parse like Java's `parseDouble`, with blanks around, a type letter, `NaN`, `Infinity` and hexadecimal numbers."""
     slowly = _parsed(_double, target.root, pa.float64())
 
     def cast(array: Any) -> Any:
@@ -194,7 +194,7 @@ _DECIMAL = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?", 
 
 
 def to_decimal(target: AtomicType) -> Cast:
-    """Rounded half up to the scale; null if the digits before the point do not fit."""
+    """Parse and round half up to the scale; null if the digits before the point do not fit."""
     step = Decimal(1).scaleb(-target.scale)
 
     def parse(text: str) -> Decimal | None:
@@ -218,7 +218,7 @@ _DIGITS = re.compile(r"[0-9]+", re.ASCII)
 
 
 def to_date(array: Any) -> Any:
-    """`y`, `y-m` or `y-m-d` up to a blank; digits alone are days since 1970."""
+    """Parse `y`, `y-m` or `y-m-d` up to a blank; digits alone are days since 1970."""
     if _all(array, r"^[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|1[0-9]|2[0-8])$"):
         return array.cast(pa.date32())
     return _parsed(_day, "DATE", pa.int32())(array).view(pa.date32())
@@ -259,7 +259,7 @@ def _whole(text: str) -> int:
 
 
 def to_time(array: Any) -> Any:
-    """`h`, `h:m`, `h:m:s[.fraction]` with an offset; digits alone are milliseconds of the day."""
+    """Parse `h`, `h:m`, `h:m:s[.fraction]` with an offset; digits alone are milliseconds of the day."""
     return _parsed(_time_of_day, "TIME", pa.int32())(array).view(pa.time32("ms"))
 
 
@@ -300,7 +300,7 @@ _STEPS = {0: 1_000_000_000, 3: 1_000_000, 6: 1_000, 9: 1}
 
 
 def to_timestamp(target: AtomicType) -> Cast:
-    """`y-m-d` and a time after a blank or T; digits alone are in the unit of a TIMESTAMP(0), (3), (6) or (9)."""
+    """Parse `y-m-d` and a time after a blank or T; digits alone are in the unit of a TIMESTAMP(0), (3), (6) or (9)."""
     arrow = to_arrow(target)
     unit, step = NANOS_PER_UNIT[arrow.unit], 10 ** (9 - target.precision)
 

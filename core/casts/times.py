@@ -48,7 +48,7 @@ def timestamp_to_time(array: Any) -> Any:
 
 
 def timestamp_to_seconds(target: AtomicType) -> Cast:
-    """Seconds rounded towards zero; an INT wraps around."""
+    """Whole seconds since 1970, rounded towards zero; an INT wraps around."""
     return lambda array: with_nulls_of(array, _towards_zero(_millis_of(array), 1000) // 1000, to_arrow(target))
 
 

@@ -1,11 +1,11 @@
 """Translates filters of other tools, which come as Arrow compute expressions, to predicates that keep at least the same rows.
 
-Owns: reading an expression's tree, and the cases in which Arrow's comparisons differ from the format's. Must not know:
-tables, datasets, who sends the expression. Source: format/statistics §3; format/binary-row §2 (floats).
+Owns: reading an expression's tree, and the cases in which Arrow's comparisons differ from the format's. Must not know: tables,
+datasets, who sends the expression. Source: format/statistics §3; format/binary-row §2 (floats).
 
-Invariants: A row that the expression keeps is kept by the predicate; the tool's expression is still evaluated
-afterwards. What is not understood keeps every row. A negation is translated only if its part keeps exactly the same
-rows: the negation of a wider condition is narrower.
+Invariants: A row that the expression keeps is kept by the predicate; the tool's expression is still evaluated afterwards. What
+is not understood keeps every row. A negation is translated only if its part keeps exactly the same rows, because the negation of
+a wider condition is narrower.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ _Node: TypeAlias = "_Reference | _Literal | _Call"
 
 @dataclass(frozen=True)
 class _Found:
-    """The predicate keeps a row if the expression does; if `exact`, it keeps no other (and is unknown for the same rows)."""
+    """A predicate, and whether it keeps exactly the rows of the expression (and is unknown for the same rows)."""
 
     predicate: Predicate
     exact: bool = True
@@ -87,7 +87,7 @@ def wider_predicate(expression: Any, fields: Sequence[Field]) -> Predicate | Non
 
 
 def names_in(expression: Any, fields: Sequence[Field]) -> frozenset[str]:
-    """The columns that an expression names; all columns if its form is not understood."""
+    """The columns that an expression needs: all of them if its form is not understood."""
     try:
         return frozenset(_names(_tree(expression, fields)))
     except _NotUnderstood:
@@ -215,7 +215,7 @@ def _joined(kind: type[And | Or], parts: list[_Found]) -> Predicate:
 
 
 def _place(reference: _Reference, columns: Mapping[str, Field]) -> tuple[Comparison, AtomicType] | None:
-    """A test whose operator is still open, and its type; None if it cannot be compared."""
+    """The column or field as a test whose operator is still open, and its type; None if it cannot be compared."""
     leaf = Comparison("is_null", reference.path[0], path=reference.path[1:])
     try:
         kind: DataType = type_at(columns[leaf.column].type, leaf)

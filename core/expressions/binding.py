@@ -245,7 +245,7 @@ def check_condition(condition: Expression, schemas: Mapping[str, pa.Schema], whe
 
 
 def bound_comparison(leaf: Comparison, by_name: Mapping[str, Field], zone: tzinfo | None) -> Expression:
-    """The column must exist; the literals become values of it. Raises InvalidArgument."""
+    """A comparison whose column exists and whose literals are values of it."""
     words = located((leaf.column, *leaf.path), by_name) if leaf.column not in by_name else None
     if leaf.column not in by_name:
         if words is None:
@@ -287,7 +287,7 @@ def type_at(data_type: DataType, leaf: Comparison) -> DataType:
 
 
 def _snapped(leaf: Comparison, data_type: DataType, where: str) -> Expression:
-    """A literal that is not a value of the column gives an equivalent comparison with one that is."""
+    """Bind exact numbers; a literal that is not a value of the column gives an equivalent comparison with one that is."""
     assert isinstance(data_type, AtomicType)
     steps = [_grid_step(v, data_type, where) for v in leaf.literals]
     if leaf.op == "in":

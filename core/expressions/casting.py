@@ -59,7 +59,7 @@ def _is_moment(t: Any) -> bool:
 
 
 def _of_text(scope: Scope, text: Any, target: Any) -> Any:
-    """Text with a zone is a point in time by itself, other text in the zone of the scope."""
+    """Text with a zone is a point in time by itself, and any other text in the zone of the scope."""
     if _is.is_boolean(target):
         return pc.cast(text, target)
     text = pc.utf8_trim_whitespace(text)
@@ -77,7 +77,7 @@ def _has_any(value: Any) -> bool:
 
 
 def _moment_of(scope: Scope, number: Any, target: Any, data_type: DataType) -> Any:
-    """Fractions of a second below a microsecond are cut off."""
+    """The point in time so many seconds after 1970; fractions below a microsecond are cut off."""
     if not _is.is_timestamp(target) or target.tz is None or _is.is_boolean(number.type):
         raise _refused(scope, number.type, data_type)
     if _is.is_integer(number.type):
@@ -91,7 +91,7 @@ def _moment_of(scope: Scope, number: Any, target: Any, data_type: DataType) -> A
 
 
 def _seconds_of(scope: Scope, moment: Any, target: Any, data_type: DataType) -> Any:
-    """The seconds as Spark has them: an integer has the last whole second."""
+    """The seconds since 1970; an integer has the last whole one."""
     if not is_instant(moment) or _is.is_boolean(target):
         raise _refused(scope, moment.type, data_type)
     if _is.is_integer(target):

@@ -327,7 +327,7 @@ def _extreme(kernel: Any) -> Function:
 
 
 def rounded(value: Any, digits: int) -> Any:
-    """Halves are rounded away from zero."""
+    """A number with so many digits after the point; halves are rounded away from zero."""
     if _is.is_decimal(value.type):  # 9.99 becomes 10.0, which has a digit more
         value = pc.cast(value, _decimal_type(value.type.precision + 1, value.type.scale))
     return pc.round(value, ndigits=digits, round_mode="half_towards_infinity")

@@ -1,8 +1,9 @@
 """Tests columns against values.
 
-Owns: `tested`, which carries out a bound `Comparison` on an Arrow column. Must not know: SQL text, statistics. Source:
-format/statistics §3. Invariants: SQL's three-valued logic. NaN equals itself and is larger than every other number; 0.0
-and -0.0 are equal, as in SQL.
+Owns: `tested`, which carries out a bound `Comparison` on an Arrow column. Must not know: SQL text, statistics.
+Source: format/statistics §3.
+
+Invariants: SQL's three-valued logic. NaN equals itself and is larger than every other number; 0.0 and -0.0 are equal, as in SQL.
 """
 
 from __future__ import annotations
@@ -76,7 +77,7 @@ def _compare(array: Any, op: str, value: Any) -> Any:
 
 
 def _as_integers(array: Any) -> tuple[Any, int] | None:
-    """The numbers without a copy, and the size of the column's unit in units of the literal."""
+    """A column of numbers or times as integers without a copy, and the size of its unit in units of the literal."""
     kind = array.type
     if pa.types.is_timestamp(kind):
         return array.cast(pa.int64()), NANOS_PER_UNIT[kind.unit]
@@ -95,7 +96,7 @@ def _as_integer(value: Any) -> int:
 
 
 def _compare_integer(numbers: Any, op: str, value: Fraction) -> Any:
-    """The literal may lie between two values of the type or out of its range."""
+    """Compare with an exact literal, which may lie between two values of the type or out of its range."""
     bits = numbers.type.bit_width
     low, high = -(1 << (bits - 1)), (1 << (bits - 1)) - 1
     if value < low or value > high:

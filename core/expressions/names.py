@@ -22,7 +22,7 @@ _PATH = re.compile(rf"(?:{_PART.pattern})(?:\.(?:{_PART.pattern}))+")
 def located(words: Sequence[str], known: Container[str]) -> tuple[str, ...] | None:
     """The column that some words name, and the fields from there; None if there is none.
 
-    A column named by the first word comes before one whose whole name has dots. A single word may hold a path, as
+    A column that is named by the first word comes before one whose whole name has dots. A single word may hold a path, as
     `ll.col("st.a")` does, and then the column of that whole name comes first.
 
     >>> located(("st", "a"), ["st"]), located(("st.`a b`",), ["st"]), located(("st.a",), ["st", "st.a"])
@@ -79,7 +79,7 @@ class Names:
         raise InvalidArgument(f"{where}: there is no column '{reference}'", next_step=closest(missing, known))
 
     def _table(self, word: str) -> str | None:
-        """Where there is only one table, its columns come before its name."""
+        """The table that a word names. Where there is only one, its columns come before its name."""
         if word in self.aliases or word not in self.columns:
             return self.aliases.get(word)
         return None if len(self.columns) == 1 and word in self._known[word] else word

@@ -1,8 +1,8 @@
 """Where an expression is computed: what it is for, and the zone in which points in time are times of the clock.
 
-Owns: `Scope`, the passage between points in time and times of the clock, and texts that are read as another type. Must
-not know: the tree, functions. Source: architecture §5.
-Invariant: without a zone, a point in time is never taken for a time of the clock, nor the reverse.
+Owns: `Scope`, the passage between points in time and times of the clock, and texts that are read as another type. Must not know:
+the tree, functions.
+Source: architecture §5. Invariant: without a zone, a point in time is never taken for a time of the clock, nor the reverse.
 """
 
 from __future__ import annotations
@@ -47,12 +47,12 @@ def _needed_zone(scope: Scope) -> tzinfo:
 
 
 def as_local(scope: Scope, value: Any) -> Any:
-    """A time without a zone: of a point in time, what the clock of the scope's zone shows."""
+    """A time without a zone: of a point in time, what the clock shows in the zone of the scope."""
     return local_of(value, _needed_zone(scope)) if is_instant(value) else value
 
 
 def as_instant(scope: Scope, value: Any) -> Any:
-    """A point in time: of a date or a time of the clock, when the clock of the scope's zone shows it."""
+    """A point in time: of a date or a time of the clock, when the clock shows it in the zone of the scope."""
     return value if is_instant(value) else instant_of(value, _needed_zone(scope))
 
 

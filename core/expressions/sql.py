@@ -187,7 +187,7 @@ class _Parser:
         return None
 
     def _pattern(self, depth: int) -> Expression:
-        """One with a character of its own for escaping is written anew with backslashes."""
+        """The pattern of a LIKE. One with a character of its own for escaping is written anew with backslashes."""
         pattern = self._sum(depth)
         if not self.keyword("ESCAPE"):
             return pattern

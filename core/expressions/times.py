@@ -1,9 +1,9 @@
 """Points in time as times of a clock on the wall, and back, for whole columns.
 
-Owns: `local_of`, `instant_of`, and what they need of a zone. Must not know: the tree, SQL text. Source: format/binary-row §1.
-Invariants: A time that the zone's clock skips is moved forward by what was skipped, and of two instants that the clock
-shows alike the earlier is meant, as for literals (core/rows/literals). A zone is asked once for each day that occurs,
-and for each moment of a day on which its offset changes.
+Owns: `local_of`, `instant_of`, and what they need of a zone. Must not know: the tree, SQL text.
+Source: format/binary-row §1. Invariants: A time that the zone's clock skips is moved forward by what was skipped, and of two
+instants that the clock shows alike the earlier is meant, as for literals (core/rows/literals). A zone is asked once for each day
+that occurs, and for each moment of a day on which its offset changes.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ..rows.values import NANOS_PER_SECOND, NANOS_PER_UNIT, SECONDS_PER_DAY
 
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)
 _FIRST, _LAST = -62_135_596_800 + SECONDS_PER_DAY, 253_402_300_799 - SECONDS_PER_DAY
-"""Seconds since 1970 of the years that Python's clock knows. Beyond them a zone has the offset of the last day."""
+"""The seconds since 1970 of the years that Python's clock knows. Beyond them a zone has the offset of the last day."""
 
 
 def local_of(values: Any, zone: dt.tzinfo) -> Any:

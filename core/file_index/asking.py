@@ -1,8 +1,8 @@
 """Translates a predicate to questions to the indexes of a data file.
 
 Owns: `asked_of`, which computes the questions once for all files of a layout. Must not know: the bytes of an index.
-Source: format/file-indexes §5. Invariants: If no index can answer, nothing is asked and all rows may be kept. A
-negation is pushed down to the comparisons, because a set of rows that may match says nothing about the negation.
+Source: format/file-indexes §5. Invariants: If no index can answer, nothing is asked and all rows may be kept. A negation is
+pushed down to the comparisons, because a set of rows that may match says nothing about the negation.
 """
 
 from __future__ import annotations

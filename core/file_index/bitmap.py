@@ -100,7 +100,7 @@ class BitmapReader:
 
 
 class _List:
-    """The values of version 1, in any order."""
+    """The values of version 1, one after another in any order."""
 
     def __init__(self, head: Cursor, form: KeyForm, count: int, nulls: Entry | None) -> None:
         self._block = head.block

@@ -28,7 +28,7 @@ _MOST_BITS = 2**31 - 9
 
 
 class BloomReader:
-    """Raises TableCorrupt if its head is damaged."""
+    """A Bloom filter of a file. Raises TableCorrupt if its head is damaged."""
 
     def __init__(self, block: Block, form: KeyForm, rows: int) -> None:
         self._block = block
@@ -62,7 +62,7 @@ class BloomReader:
 
 @lru_cache(maxsize=64)
 def _literal_hashes(keys: tuple[Key, ...], form: KeyForm) -> list[int]:
-    """The hashes are the same for every file. No file contains a number of more than 64 bits."""
+    """The hashes of the literals, which are the same for every file. No file contains a number of more than 64 bits."""
     if form.is_text:
         return _hashes(pa.array(keys, pa.binary()), form).tolist()  # type: ignore[no-any-return]
     numbers = [k for k in keys if isinstance(k, int) and -(2**63) <= k < 2**63]

@@ -110,7 +110,7 @@ class BsiReader:
         return self._negative.present - self._negative.below(1 - number)
 
     def check(self) -> None:
-        """A row has at most one sign, and has bits only if it has a number. Raises TableCorrupt."""
+        """Check that a row has at most one sign, and has bits only if it has a number. Raises TableCorrupt."""
         if not self._positive.present.isdisjoint(self._negative.present):
             raise self._block.damaged("a row has both a positive and a negative number")
         for half in (self._positive, self._negative):

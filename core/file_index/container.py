@@ -49,7 +49,7 @@ def parse_container(fetch: Fetch, length: int | None, where: str) -> Containers:
 
 
 def write_container(indexes: Mapping[str, Mapping[str, bytes | None]]) -> bytes:
-    """The bytes of a container, in the given order.
+    """The bytes of a container, with columns and kinds in the given order.
 
     >>> sorted(parse_container(lambda a, b: write_container({"a": {"bitmap": b"x"}})[a:b], None, "doc"))
     ['a']
@@ -75,7 +75,7 @@ def _i32(number: int) -> bytes:
 
 
 def _modified_utf8(text: str) -> bytes:
-    """Like Java's `writeUTF`: the length, then each surrogate separately, and NUL in two bytes."""
+    """Encode text like Java's `writeUTF`: its length, then each surrogate separately, and NUL in two bytes."""
     units = text.encode("utf-16-be", "surrogatepass")
     encoded = b"".join(_unit(units[i : i + 2]) for i in range(0, len(units), 2))
     return len(encoded).to_bytes(2, "big") + encoded

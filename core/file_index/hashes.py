@@ -66,7 +66,7 @@ def _round(accumulator: Array, lane: Array) -> Array:
 
 
 def _xxh64(texts: Array) -> Array:
-    """The hashes, with seed 0, of texts of the same length; uint8 of shape (texts, length)."""
+    """The hashes of texts of the same length with seed 0; `texts` is uint8 of shape (texts, length)."""
     count, length = texts.shape
     with np.errstate(over="ignore"):
         if length >= _STRIPE:

@@ -70,7 +70,7 @@ class KeyForm:
 
     @property
     def width(self) -> int:
-        """The bytes of a number, or those of a text's length."""
+        """The bytes of a number; for a text, those of its length."""
         return int(self.code[2:] or 4)
 
     def spelled(self, key: Key) -> bytes:
@@ -92,7 +92,7 @@ def _float_keys(bits: Array, width: int) -> Array:
 
 
 def _turned(bits: Array, width: int) -> Array:
-    """The bits of floats as numbers that sort like the floats, and back."""
+    """Convert the bits of floats to numbers that sort like the floats, and back."""
     return bits ^ ((bits >> 63) & ((1 << (8 * width - 1)) - 1))
 
 
@@ -201,7 +201,7 @@ def question_of(leaf: Comparison, negated: bool, data_type: AtomicType, *, trimm
 
 
 def _zeros(op: str, literal: Any) -> tuple[Any, ...]:
-    """An index has -0.0 below 0.0, while a comparison finds them equal."""
+    """The values that a literal stands for: to an index -0.0 is below 0.0, and to a comparison they are equal."""
     if not isinstance(literal, float) or literal != 0:
         return (literal,)
     return (-0.0, 0.0) if op in ("in", "not_in") else (-0.0,) if op in ("<", ">=") else (0.0,)

@@ -152,7 +152,7 @@ def _own_options(
 
 
 def renamed(texts: Mapping[str, str], old: str, new: str) -> dict[str, str]:
-    """A table's options after a column was renamed."""
+    """The options of a table after a column was renamed."""
     made: dict[str, str] = {}
     for option, text in texts.items():
         kind, name, which = _parts(option)

@@ -30,7 +30,7 @@ class IndexReader(Protocol):
         """The positions in the file of the rows that may be kept; None means all."""
 
     def check(self) -> None:
-        """Read and check all of it. Raises TableCorrupt."""
+        """Read the whole index and check it. Raises TableCorrupt."""
 
 
 _READERS: dict[str, Callable[[Block, KeyForm, int], IndexReader]] = {

@@ -25,7 +25,7 @@ _COUNT_BYTES, _HIGH_BYTES = 8, 4
 
 
 def bitmap_of(positions: Any) -> BitMap:
-    """The bitmap of positions below 2**32.
+    """A bitmap from a NumPy array of positions, each below 2**32.
 
     >>> list(bitmap_of(np.array([3, 1])))
     [1, 3]
@@ -40,7 +40,7 @@ def all_rows(count: int) -> BitMap:
 
 
 def serialized(bitmap: BitMap) -> bytes:
-    """The bytes, with runs where they are smaller; this also converts the bitmap in memory.
+    """The bytes of a bitmap, with runs where they are smaller; this also converts the bitmap in memory.
 
     >>> serialized(bitmap_of(np.arange(9))).hex()
     '3b3000000100000800010000000800'

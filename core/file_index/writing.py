@@ -28,7 +28,7 @@ _UNCHUNKED = ("BOOLEAN", "TINYINT", "SMALLINT")
 
 class IndexBuilder(Protocol):
     def add(self, keys: Any) -> None:
-        """The keys of the next rows."""
+        """Add the keys of the next rows."""
 
     def finish(self) -> bytes:
         """The bytes of the index."""

@@ -15,7 +15,7 @@ class BucketMode(Enum):
     """The modes, with Apache Paimon's names."""
 
     FIXED = "HASH_FIXED"
-    """There are as many buckets as option `bucket` says: the hash of the bucket key decides."""
+    """As many buckets as option `bucket` says: the hash of the bucket key decides."""
     UNAWARE = "BUCKET_UNAWARE"
     """No primary key and no buckets: all files are in one folder."""
     DYNAMIC = "HASH_DYNAMIC"

@@ -1,9 +1,9 @@
 """The changes of a commit: its data files, its index files, and the schema with which they were made.
 
-Owns: `Change`, for requests and for committed snapshots of other writers (`Landed`); `Group`, the part of a change in
-one partition and bucket, and whether it is a compaction. Must not know: stores, requests, which changes conflict.
-Source: format/data-files §7; format/deletion-vectors §2; format/manifests §6, §7; H22. Invariant: A change is judged by
-its contents, never by the kind that its snapshot states: an APPEND may delete files, and a COMPACT may delete rows.
+Owns: `Change`, for requests and for committed snapshots of other writers (`Landed`); `Group`, the part of a change in one
+partition and bucket, and whether it is a compaction. Must not know: stores, requests, which changes conflict.
+Source: format/data-files §7; format/deletion-vectors §2; format/manifests §6, §7; H22. Invariant: A change is judged by its
+contents, never by the kind that its snapshot states: an APPEND may delete files, and a COMPACT may delete rows.
 """
 
 from __future__ import annotations
@@ -74,7 +74,8 @@ class Landed:
     @property
     def has_read(self) -> bool:
         """May its rows depend on others of the table, or did it take rows away? Then it is ordered by where it landed.
-        Of another engine's rows nobody knows what they were computed from.
+
+        A compaction changes no row. Of another engine's rows nobody knows what they were computed from.
         """
         groups = [g for g in self.groups(lambda partition: True) if not g.is_compaction]
         adds_only = self.kind == "APPEND" and not any(g.deleted or g.marked for g in groups)
@@ -121,10 +122,10 @@ class Group:
     def is_compaction(self) -> bool:
         """Is it certain that the rows are the same before and after?
 
-        The new files must be marked as written by a compaction (since Apache Paimon 0.9), and must have as many rows as
-        the old files have apart from their deleted rows. A file that only changes its level is the same file. With a
-        primary key, rows with the same key become one, and rows that delete vanish with the rows that they delete. A
-        rollback may bring back what a compaction once wrote, in the place of as many rows.
+        The new files must be marked as written by a compaction (Apache Paimon does so since 0.9; older manifests lack the
+        field), and must have as many rows as the old files have apart from their deleted rows. A file that only changes its
+        level is the same file. With a primary key, rows with the same key become one, and rows that delete vanish with the rows
+        that they delete. A rollback may bring back what a compaction once wrote, in the place of as many rows.
         """
         rows = {(e.file.file_name, e.file.row_count) for e in self.deleted}
         same = rows & {(e.file.file_name, e.file.row_count) for e in self.added}
@@ -157,7 +158,7 @@ def owner_of(entry: ManifestEntry) -> Owner:
 
 
 def vector_places(index: Iterable[IndexEntry]) -> dict[Owner, tuple[IndexEntry, DeletionVectorRange]]:
-    """For each data file, the entry of the index file and the range in it."""
+    """The location of each data file's deletion vector: the entry of the index file, and the range in that file."""
     return {
         (entry.partition, entry.bucket, vector.data_file): (entry, vector)
         for entry in index

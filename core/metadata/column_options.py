@@ -38,12 +38,12 @@ _LISTS = (
     "pk-vector.index.columns",
 )
 _ELSEWHERE = ("upsert-key",)
-"""Other programs read these; their columns are not checked."""
+"""Options of Apache Paimon's that other programs read, whose columns are not checked."""
 _OF_COLUMNS, _GROUP = "fields.", "sequence-group"
 """`fields.<column>.<…>`; only in `fields.<columns>.sequence-group` it is a list, and then the value is one, too."""
 _DEFAULT_FUNCTION = "fields.default-aggregate-function"
 _PARTS = {"nested-key": "element", "nested-sequence-field": "element", "ts-field": "value"}
-"""Their values list fields of the rows in a column: of the elements of an ARRAY, of the values of a MAP."""
+"""Options of a column whose values list fields of the rows in it: of the elements of an ARRAY, of the values of a MAP."""
 
 
 class Naming(NamedTuple):
@@ -85,7 +85,7 @@ def in_two_groups(groups: Mapping[tuple[str, ...], tuple[str, ...]]) -> str | No
 
 
 def named_columns(texts: Mapping[str, str]) -> Iterator[Naming]:
-    """The options that name columns, or the paths of fields inside of columns."""
+    """The columns that the options name, and the paths of fields inside of columns."""
     for option, text in texts.items():
         columns, what = _of_columns(option)
         names = [*columns]

@@ -97,7 +97,7 @@ class Pick:
 
 
 def stop_trigger(options: TableOptions) -> int:
-    """More runs than this a bucket should never have; option `num-sorted-run.stop-trigger`."""
+    """The number of runs that a bucket should never have more of; option `num-sorted-run.stop-trigger`."""
     trigger, stop = options.get(opt.RUNS_TO_COMPACT), options.get(opt.RUNS_TO_STOP)
     return max(trigger, trigger + 3 if stop is None else stop)
 

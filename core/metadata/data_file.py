@@ -151,4 +151,4 @@ class IndexEntry:
     bucket: int
     file: IndexFile
     listed_in: str = field(default="", compare=False, repr=False)
-    """The index manifest that it was read from."""
+    """The name of the index manifest that it was read from."""

@@ -1,9 +1,9 @@
 """Deletion vectors: the positions of the deleted rows of a data file.
 
-Owns: the bytes of one vector in an index file, of both kinds, and of a file of vectors. Must not know: the locations of
-index files, how rows are read. Source: format/deletion-vectors §1, §3. Invariants: A vector that is damaged or belongs
-to another file is an error: reading fewer marks than were written would bring back deleted rows. The bytes of a vector
-are those that Apache Paimon writes for the same rows.
+Owns: the bytes of one vector in an index file, of both kinds, and of a file of vectors. Must not know: the locations of index
+files, how rows are read. Source: format/deletion-vectors §1, §3. Invariants: A vector that is damaged or belongs to another file
+is an error, because reading fewer marks than were written would bring back deleted rows. The bytes of a vector are those that
+Apache Paimon writes for the same rows.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _SIZE_BYTES = _MAGIC_BYTES = _CRC_BYTES = 4
 
 
 def vector_end(found: DeletionVectorRange) -> int:
-    """The last byte at which it can end in its index file: the two kinds count their lengths differently."""
+    """The last byte at which a vector can end in its index file. The two kinds count their lengths differently."""
     return found.offset + _SIZE_BYTES + found.length + _CRC_BYTES
 
 
@@ -83,7 +83,7 @@ def encode_vector(positions: Any, is_wide: bool) -> bytes:
 
 
 def is_wide_vector(vector: bytes) -> bool:
-    """`vector` begins with its size."""
+    """Is this a vector of 64 bits? `vector` begins with its size."""
     return vector[_SIZE_BYTES:][:_MAGIC_BYTES] == _MAGIC_64
 
 

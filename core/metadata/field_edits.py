@@ -39,7 +39,7 @@ def _edited_inside(data_type: DataType, path: tuple[str, ...], whole: str, edit:
 
 
 def _edited_part(name: str, part: DataType, path: tuple[str, ...], whole: str, edit: Edit) -> DataType:
-    """The part of an ARRAY or MAP is edited as if it were a single column. Only its type can change."""
+    """Edit the element or value of an ARRAY or MAP, as if it were a single column. Only its type can change."""
     before = Field(-1, name, part)
     after = edited((before,), path, whole, edit)
     if len(after) != 1 or replace(after[0], type=part) != before:

@@ -133,7 +133,7 @@ def _masked(lists: pa.Array, valid: Array) -> pa.Array:
 
 
 def _bytes_array(data: Bytes, starts: Array, sizes: Array, valid: Array | None, arrow_type: pa.DataType) -> pa.Array:
-    """Values of almost one length are cut at the longest first, which is faster."""
+    """Values of different lengths, copied together. Those of almost one length are cut at the longest first, which is faster."""
     offsets = _offsets(sizes)
     width = int(sizes[0]) if len(sizes) else 0
     longest = int(sizes.max(initial=0))

@@ -1,9 +1,9 @@
 """Fold manifest entries into live files, and plan which manifests are merged.
 
-Owns: the fold of ADD and DELETE, the summary of a manifest, and the plans of minor and full manifest compaction. Must
-not know: stores; a plan names the manifests to read. Source: format/manifests §4.
-Invariants: Folding before and after a merge gives the same live files in the same order. A DELETE without an ADD is
-kept by a minor merge, and dropped by a full merge, which has read all earlier entries.
+Owns: the fold of ADD and DELETE, the summary of a manifest, and the plans of minor and full manifest compaction.
+Must not know: stores. A plan names the manifests to read, and the caller reads them. Source: format/manifests §4.
+Invariants: Folding before and after a merge gives the same live files in the same order. A DELETE without an ADD is kept by a
+minor merge, and dropped by a full merge, which has read all earlier entries.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .manifest import ManifestFile
 
 
 def fold(entries: Iterable[ManifestEntry]) -> dict[EntryIdentity, ManifestEntry]:
-    """What remains, in order, after removing every DELETE together with its ADD. A DELETE without an ADD remains."""
+    """The entries that remain, in order, after removing every DELETE together with its ADD. A DELETE without an ADD remains."""
     left: dict[EntryIdentity, ManifestEntry] = {}
     for entry in entries:
         identity = entry.identity
@@ -108,7 +108,7 @@ _FEW_ENTRIES = 256
 
 
 def plan_merge(manifests: Sequence[ManifestFile], options: TableOptions) -> MergePlan | None:
-    """None if no manifest compaction is due (format/manifests §5)."""
+    """The manifest compaction that is due; None if none is (format/manifests §5)."""
     target = options.get(opt.MANIFEST_TARGET_SIZE)
     due = sum(m.file_size for m in manifests if must_change(m, target)) >= options.get(opt.MANIFEST_FULL_THRESHOLD)
     if due and len(manifests) > 1:
@@ -117,7 +117,7 @@ def plan_merge(manifests: Sequence[ManifestFile], options: TableOptions) -> Merg
 
 
 def must_change(manifest: ManifestFile, target_size: int) -> bool:
-    """Must a full merge rewrite it, because it has DELETEs or is small?"""
+    """Must a full merge rewrite a manifest, because it has DELETEs or is small?"""
     return manifest.num_deleted_files > 0 or manifest.file_size < target_size
 
 
@@ -142,8 +142,8 @@ def _plan_minor(manifests: Sequence[ManifestFile], target: int, least: int) -> M
 def _of_like_size(manifests: Sequence[ManifestFile]) -> tuple[ManifestFile, ...]:
     """The newest manifests, from the oldest one on that has no more entries than all after it together.
 
-    So an entry is rewritten about as often as the number of its manifest's entries doubles, instead of at every merge
-    until the manifest is full. The larger manifests that stay are few.
+    So an entry is rewritten about as often as the number of its manifest's entries doubles, instead of at every merge until the
+    manifest is full. The larger manifests that stay are few: each has more entries than all after it.
     """
     rest = sum(map(_entries, manifests))
     for start, manifest in enumerate(manifests):
@@ -188,7 +188,7 @@ def replace_runs(
     manifests: Sequence[ManifestFile],
     replacements: Sequence[tuple[tuple[ManifestFile, ...], tuple[ManifestFile, ...]]],
 ) -> tuple[ManifestFile, ...] | None:
-    """Each run is replaced by its merge; None if a run is no longer in the list as adjacent manifests."""
+    """The list with each run replaced by its merge; None if a run is no longer in the list as adjacent manifests."""
     out = list(manifests)
     for before, after in replacements:
         for start in range(len(out) - len(before) + 1):

@@ -19,7 +19,7 @@ _STORED = np.dtype(">i4")
 
 
 def encode_hashes(hashes: Array) -> bytes:
-    """Each hash as a big-endian int32, without a header.
+    """The bytes of an index file: each hash as a big-endian int32, without a header.
 
     >>> encode_hashes(np.array([1, -2], np.int32)).hex()
     '00000001fffffffe'
@@ -39,7 +39,7 @@ def decode_hashes(data: bytes, row_count: int, where: str) -> Array:
 
 @dataclass(frozen=True, slots=True)
 class BucketHashes:
-    """The hashes of the keys that a writer wrote into one dynamic bucket, as bytes like those of an index file.
+    """The hashes of the keys that a writer wrote into one dynamic bucket, each as bytes like those of an index file.
 
     Attributes:
         all: of all its rows, ascending and distinct.

@@ -46,7 +46,7 @@ def run_count(files: Iterable[DataFile]) -> int:
 
 
 def level_count(options: TableOptions, files: Iterable[DataFile]) -> int:
-    """Option `num-levels`, but never fewer than the bucket's files have."""
+    """The number of levels of a bucket: option `num-levels`, but never fewer than its files have."""
     configured = options.get(opt.NUM_LEVELS)
     if configured is None:
         configured = options.get(opt.RUNS_TO_COMPACT) + 1

@@ -20,8 +20,8 @@ Producer = Literal["none", "input", "lookup", "full-compaction"]
 PRODUCERS: tuple[Producer, ...] = ("none", "input", "lookup", "full-compaction")
 
 Upgrade = Literal["move", "compare", "rewrite"]
-"""How a file comes to another level: it only moves; it moves, and its rows are compared with older ones (for a
-changelog or deletion vectors); or it is rewritten."""
+"""How a single file comes to another level: it only moves; it moves, and its rows are compared with older ones (for a changelog
+or deletion vectors); or it is rewritten."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class LookupRules:
 
     @property
     def needs_values(self) -> bool:
-        """Are older rows merged or compared with the newer ones? Else only their positions are needed."""
+        """Are the older rows merged with the newer ones, or compared with them? Else only their positions are needed."""
         plain = self.merge.engine == "deduplicate" and not self.merge.sequence_fields
         return not (
             self.merge.engine == "first-row" or (self.merge.has_vectors and plain and not self.writes_changelog)

@@ -37,7 +37,7 @@ KEPT_LINES = 4096
 
 @dataclass(frozen=True, slots=True)
 class ManifestFile:
-    """A manifest in a manifest list, and the ranges of its entries' values (format/manifests §3)."""
+    """One entry of a manifest list: a manifest, and the ranges of its entries' values (format/manifests §3)."""
 
     file_name: str
     file_size: int
@@ -52,7 +52,7 @@ class ManifestFile:
     min_row_id: int | None = None
     max_row_id: int | None = None
     listed_in: str = field(default="", compare=False, repr=False)
-    """The manifest list that it was read from."""
+    """The name of the manifest list that it was read from."""
 
 
 # ----------------------------------------------------------------------------------------------------------- writing
@@ -79,7 +79,7 @@ def encode_manifest(
 def encode_manifest_list(
     manifests: Iterable[ManifestFile], *, compression: str = "zstd", level: int = 1, form: str = "avro"
 ) -> bytes:
-    """An empty list is a file with a header and no records.
+    """A manifest list's bytes. An empty list is a file with a header and no records.
 
     Each commit writes a list of all manifests, of which nearly all were in the list before it. Their lines are kept.
     """

@@ -181,7 +181,7 @@ class EntryColumns:
         return self._nones(rows) if column is None else column.slices(self.data)
 
     def _shared(self, name: str, rows: Array | None) -> Iterator[bytes]:
-        """Equal values share one object, because most are equal."""
+        """Values of a bytes column. Equal values share one object, because most are equal."""
         seen: dict[bytes, bytes] = {EMPTY_ROW: EMPTY_ROW}
         return (seen.setdefault(value, value) for value in self._slices(name, rows))
 

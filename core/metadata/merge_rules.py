@@ -1,7 +1,7 @@
 """How rows with the same primary key become one: a table's options as data.
 
-Owns: `MergeRules`, the columns that are added to rows with a key. Must not know: Arrow, files, the engines that follow
-the rules. Source: format/primary-keys §1, §2, §3, §4.
+Owns: `MergeRules`, the columns that are added to rows with a key. Must not know: Arrow, files, the engines that follow the rules.
+Source: format/primary-keys §1, §2, §3, §4.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ VALUE_KIND = Field(2_147_483_645, "_VALUE_KIND", AtomicType("TINYINT"))
 LEVEL = Field(2_147_483_644, "_LEVEL", AtomicType("INT"))
 """The level of a row's file. No data file has this column; readers add it."""
 _KEY_ID = 1_073_741_823
-"""The field id of `_KEY_<name>` is this number above that of the column `<name>`."""
+"""The field id of a column `_KEY_<name>` is this number above that of the column `<name>`."""
 POSTPONED = -2
 """The bucket of rows whose bucket is chosen later. Batch reads do not see them."""
 

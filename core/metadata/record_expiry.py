@@ -1,7 +1,8 @@
 """Rows that leave a table some time after the time in one of their columns: options `record-level.*` as data.
 
-Owns: `RecordExpiry`. Must not know: how rows are read, clocks. Source: format/primary-keys §7. Only compactions leave
-rows out: reads show a row until one has.
+Owns: `RecordExpiry`. Must not know: how rows are read, clocks. Source: format/primary-keys §7.
+
+Only compactions leave rows out. Reads show a row until one has.
 """
 
 from __future__ import annotations

@@ -43,8 +43,8 @@ from .orc_zones import with_zone_option
 SCHEMA_VERSION = 3
 ROW_ID = Field(2_147_483_642, "_ROW_ID", AtomicType("BIGINT"))
 ROW_SEQUENCE = Field(2_147_483_646, "_SEQUENCE_NUMBER", AtomicType("BIGINT"))
-"""Columns of a table with option `row-tracking.enabled`, which are read only if they are named: a row's permanent id,
-and the snapshot that last wrote the row."""
+"""Columns of a table with option `row-tracking.enabled`, which are read only if they are named: a row's permanent id, and the
+snapshot that last wrote the row."""
 RESERVED_NAMES = ("_SEQUENCE_NUMBER", "_VALUE_KIND", "_LEVEL", "rowkind", "_ROW_ID")
 KEY_PREFIX = "_KEY_"
 _NOT_KEY_ROOTS = ("VARIANT", "BLOB", "GEOMETRY", "GEOGRAPHY")
@@ -211,7 +211,7 @@ def _as_blob(field: Field) -> DataType:
 
 
 def check_schema(schema: TableSchema) -> None:
-    """The format's rules for a schema that is to be written (format/schema §1)."""
+    """Check the format's rules for a schema that is to be written (format/schema §1)."""
     _check_columns(schema)
     _check_keys(schema)
     schema.options.check()

@@ -46,7 +46,7 @@ OPERATIONS = (
 
 @dataclass(frozen=True)
 class Snapshot:
-    """Attribute names are the format's (format/snapshot §2)."""
+    """The contents of a snapshot file. Attribute names are the format's (format/snapshot §2)."""
 
     id: int
     schema_id: int
@@ -120,7 +120,7 @@ class Snapshot:
 
 
 def replaced_paths(paths: Sequence[str]) -> tuple[str, ...]:
-    """The paths as the property `REPLACED` has them: the whole table instead of very many."""
+    """The paths of named partitions as the property `REPLACED` has them: the whole table instead of very many."""
     return tuple(paths) if len(paths) <= _MOST_REPLACED else ("",)
 
 

@@ -18,7 +18,7 @@ ID_FIELD = "lakelatch.table-id"
 
 
 def identity_of(first_schema: bytes | None) -> str:
-    """The identity of a table; empty where schema 0 was lost.
+    """The identity of the table whose schema 0 has these bytes; empty where schema 0 was lost.
 
     >>> identity_of(b"{}"), identity_of(None)
     ('44136fa355b3678a1146ad16f7e8649e', '')

@@ -89,7 +89,7 @@ def parse_tag(data: bytes, name: str, where: str) -> Tag:
 
 
 def _span(millis: int) -> str:
-    """A tag may be kept for longer than Python's own durations reach.
+    """A duration for people; a tag may be kept for longer than Python's own durations reach.
 
     >>> _span(7_200_000), _span(10**30)
     ('2:00:00', '11574074074074074074074 days')

@@ -1,7 +1,8 @@
 """Reads the compressed blocks of ORC files, and writes blocks that are not compressed.
 
-Owns: the framing (three bytes before each block give its size and whether it is compressed) and the codecs. Must not
-know: the contents of the blocks. Source: ORC's own specification.
+Three bytes before each block give its size and whether it is compressed.
+
+Owns: the framing and the codecs. Must not know: the contents of the blocks. Source: ORC's own specification.
 """
 
 from __future__ import annotations
@@ -70,7 +71,7 @@ def plain(data: bytes, compression: int, block_size: int) -> bytes:
 
 
 def framed(data: bytes, compression: int, block_size: int) -> bytes:
-    """Blocks that are not compressed, which `plain` returns again."""
+    """Blocks with these contents, none of them compressed, which `plain` returns again."""
     if compression == 0:
         return data
     out = bytearray()

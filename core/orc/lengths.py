@@ -79,7 +79,7 @@ def _runs(data: bytes, signed: bool, *, exactly: bool) -> tuple[int, int]:
 
 
 def _sum(packed: list[bytes], width: int, signed: bool) -> int:
-    """Eight values of `width` bits fill `width` bytes, so byte i of each group has the same bits."""
+    """The sum of values of `width` bits. Eight values fill `width` bytes, so byte i of each group has the same bits."""
     whole = b"".join(values + bytes(-len(values) % width) for values in packed)
     places = np.frombuffer(whole, np.uint8).reshape(-1, width)
     counts = np.concatenate([np.bincount(places[:, i], minlength=256) @ _BITS for i in range(width)])

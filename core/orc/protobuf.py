@@ -1,7 +1,7 @@
 """Decodes and encodes the wire format of Protocol Buffers, which ORC files use for their metadata.
 
-Owns: the encoding of fields and the forms of their values. Must not know: the meaning of fields. Source: the encoding's
-own specification. Invariant: what is cut off or has another form raises ValueError.
+Owns: the encoding of fields and the forms of their values. Must not know: the meaning of fields. Source: the encoding's own
+specification.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 Message = dict[int, list[int | bytes]]
-"""The fields by number: a list of numbers and bytes (text, packed numbers, nested messages) in order."""
+"""Field number -> values in order: numbers, or bytes (text, packed numbers, nested messages)."""
 
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 
@@ -48,7 +48,7 @@ def fields_of(data: bytes) -> Iterator[tuple[int, int | bytes]]:
 
 
 def encode_message(fields: Iterable[tuple[int, int | bytes]]) -> bytes:
-    """A message with these fields, in the form of `fields_of`.
+    """The bytes of a message with these fields, in the form of `fields_of`.
 
     >>> encode_message(fields_of(bytes.fromhex("089601120161"))).hex()
     '089601120161'

@@ -55,7 +55,7 @@ def _total(message: Message) -> int | Decimal | None:
 
 
 def _signed(number: int) -> int:
-    """The signed number of a zigzag number.
+    """A zigzag number.
 
     >>> _signed(3), _signed(4)
     (-2, 2)

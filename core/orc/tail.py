@@ -92,7 +92,7 @@ def footer_of(tail: bytes) -> Message:
 
 
 def writer_zone(stripe_footer: bytes, tail: OrcTail) -> str:
-    """The zone of the stripe's writer; empty if the stripe has no times."""
+    """The time zone of the writer of a stripe; empty if the stripe has no times."""
     found = decode_message(plain(stripe_footer, tail.compression, tail.block_size)).get(3)
     return bytes_of(found[-1]).decode() if found else ""
 
@@ -111,7 +111,7 @@ def _stripe(message: Message) -> Stripe:
 
 
 def _columns(types: list[Message]) -> tuple[OrcColumn, ...]:
-    """The columns in depth-first order: one tree of known types with valid decimals."""
+    """Parse columns in depth-first order, and check that they are one tree of known types with valid decimals."""
     columns: list[OrcColumn] = []
     awaited = [(0, 1, "")]  # number of a column, its depth, and its top-level column
     for number, message in enumerate(types):

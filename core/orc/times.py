@@ -1,13 +1,13 @@
 """Stores the fractions of seconds before 1970 in an ORC file as ORC's Java readers expect them.
 
-Owns: how a time becomes seconds and nanoseconds, and the change of a file that Arrow has written. Must not know: Arrow,
-tables, stores. Source: format/data-files §3.
+Owns: how a time becomes seconds and nanoseconds, and the change of a file that Arrow has written. Must not know: Arrow, tables,
+stores. Source: format/data-files §3.
 
-Arrow's writer stores a time before 1970 as seconds rounded towards 1970, and a number of nanoseconds below 0; Java throws at
-digits below the millisecond. Java's own form is the second rounded down, plus one if the nanoseconds are above 999 999, and
-nanoseconds from 0 to 999 999 999. `split_times` gives Arrow's writer times that it stores as Java's seconds and the negative of
-Java's nanoseconds; `with_plain_fractions` turns the signs in the finished file. In the last second before 1970, Java's form
-would mean another time, so these times stay as they are, which every reader understands down to milliseconds.
+Arrow's writer stores a time before 1970 as seconds that are rounded towards 1970, and a number of nanoseconds below 0; Java
+throws at digits below the millisecond. Java's own form is: the second rounded down, plus one if the nanoseconds are above
+999 999; and nanoseconds from 0 to 999 999 999. `split_times` gives Arrow's writer times that it stores as Java's seconds and the
+negative of Java's nanoseconds, and `with_plain_fractions` then turns the signs in the finished file. In the last second before
+1970, Java's form would mean another time, so these times stay as they are, which every reader understands down to milliseconds.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ def _changed_stripe(data: bytes, stripe: Stripe, offset: int, tail: OrcTail, cha
 
 
 def _turned(fractions: Any, seconds: bytes, tail: OrcTail) -> Any | None:
-    """The fractions without signs, but for the last second before 1970; None if none has a sign."""
+    """The encoded nanoseconds without signs, but for the last second before 1970; None if none has a sign."""
     negative = np.flatnonzero(fractions < 0)
     if not len(negative):
         return None

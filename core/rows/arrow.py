@@ -62,7 +62,7 @@ VARIANT_STORAGE = pa.struct(
 
 
 def timestamp_unit(precision: int) -> str:
-    """The unit that holds a TIMESTAMP: ms up to 3 digits, us up to 6, ns up to 9."""
+    """The Arrow unit that holds a TIMESTAMP of this precision: ms up to 3 digits, us up to 6, ns up to 9."""
     return "ms" if precision <= 3 else "us" if precision <= 6 else "ns"
 
 
@@ -188,7 +188,7 @@ def from_arrow_schema(schema: pa.Schema, ids: FieldIds | None = None) -> tuple[F
 
 
 def from_arrow(arrow_type: pa.DataType, nullable: bool, where: str, ids: FieldIds) -> DataType:
-    """`where` names the column in the error; `ids` numbers nested fields."""
+    """The data type for an Arrow type. `where` names the column in the error; `ids` numbers nested fields."""
     if isinstance(arrow_type, pa.BaseExtensionType):
         return _from_extension(arrow_type, nullable, where)
     for matches, root in _FROM_PLAIN:

@@ -1,8 +1,9 @@
 """BinaryRow: the binary form of a row, which manifests, keys and bucket hashes use.
 
-Owns: encoding and decoding of rows of atomic values. Must not know: the columns of a row, Arrow, files. Source:
-format/binary-row §1. Invariants: Equal values give equal bytes, because partitions are compared by their bytes.
+Owns: encoding and decoding of rows of atomic values. Must not know: the columns of a row, Arrow, files.
+Source: format/binary-row §1. Invariants: Equal values give equal bytes, because partitions are compared by their bytes.
 `decode_row(encode_row(v, t), t) == v`. Offsets that point outside the row raise `TableCorrupt`.
+
 Types with parts, VARIANT, BLOB and GEOMETRY are not decoded here: their value is null or the bytes in the row.
 """
 
@@ -53,7 +54,7 @@ _Reader = Callable[[bytes, int], Any]
 
 
 def null_area_bytes(arity: int) -> int:
-    """The bytes of the header and the null bits.
+    """The size of the header byte and the null bits.
 
     >>> null_area_bytes(56), null_area_bytes(57)
     (8, 16)
@@ -62,7 +63,7 @@ def null_area_bytes(arity: int) -> int:
 
 
 def reserved_bytes(data_type: DataType) -> int:
-    """What a value takes in the variable part even if it is null: 16, 8 or 0."""
+    """The bytes that a value of the type takes in the variable part even if it is null: 16, 8 or 0."""
     if not isinstance(data_type, AtomicType):
         return 0
     if data_type.root == "DECIMAL" and data_type.precision > COMPACT_DECIMAL_DIGITS:
@@ -86,7 +87,7 @@ def encode_row(values: Sequence[Any], types: Sequence[DataType]) -> bytes:
 
 
 def row_bytes(values: Sequence[Any], types: Sequence[DataType]) -> bytes:
-    """A row without the field count, as bucket hashes need it (see `encode_row`)."""
+    """Encode a row without the field count, as bucket hashes need it (see `encode_row`)."""
     if len(values) != len(types):
         raise InvalidArgument(f"{len(values)} values for a row of {len(types)} fields")
     null_area = null_area_bytes(len(types))

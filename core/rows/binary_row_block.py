@@ -62,7 +62,7 @@ class RowBlock:
             self._add(i, array, data_type)
 
     def matrix(self) -> Array:
-        """uint8 of shape (rows, longest row); bytes after the end of a row are zero."""
+        """The bytes of the rows, uint8 of shape (rows, longest row); bytes after the end of a row are zero."""
         rows, arity = self._slots.shape
         width = int(self.lengths.max(initial=0))
         out = np.zeros((rows, width), np.uint8)

@@ -1,8 +1,8 @@
 """Computes the bucket of a row.
 
-Owns: the murmur hash over BinaryRow and the three bucket functions. Must not know: writers, tables, options other than
-the name of the function. Source: format/binary-row §4. Invariant: The bucket is Apache Paimon's for every key type and
-for null: readers would never find a row in a wrong bucket.
+Owns: the murmur hash over BinaryRow and the three bucket functions. Must not know: writers, tables, options other than the
+name of the function. Source: format/binary-row §4. Invariant: The bucket is the same as Apache Paimon's for every key type
+and for null, because readers would never find a row in a wrong bucket.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def murmur_hash(data: bytes, seed: int = SEED) -> int:
 
 
 def bucket_of(hash_: int, total: int) -> int:
-    """The absolute value of Java's remainder, whose sign is that of the hash.
+    """The bucket of a hash: the absolute value of Java's remainder, whose sign is that of the hash.
 
     >>> bucket_of(-300363099, 2), bucket_of(1465514398, 2)
     (1, 0)
@@ -90,7 +90,7 @@ def key_hashes(columns: Sequence[Any], types: Sequence[Any]) -> Any:
 
 
 def _mixed_lengths(arrays: list[Any], types: Sequence[Any], start: int, lengths: Any) -> Iterator[tuple[Any, Any]]:
-    """Very long rows are hashed one by one, because a matrix as wide as the longest row might not fit in memory."""
+    """Hash very long rows one by one, because a matrix as wide as the longest row might not fit in memory."""
     short = np.flatnonzero(lengths <= _LONG_ROW_BYTES)
     if len(short):
         block = RowBlock([a.take(pa.array(short + start)) for a in arrays], types)

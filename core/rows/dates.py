@@ -122,7 +122,7 @@ def parsed_date(text: str) -> AnyDate | None:
 
 
 def moment_text(nanos: int, digits: int) -> str:
-    """The ISO form with a blank and this many digits of the second, of nanoseconds since 1970.
+    """A time in ISO form with a blank and this many digits of the second, of nanoseconds since 1970.
 
     >>> moment_text(1_500_000_000, 3), moment_text(-719_164 * 86_400 * 10**9, 0)
     ('1970-01-01 00:00:01.500', '0000-12-30 00:00:00')

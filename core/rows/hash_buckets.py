@@ -132,7 +132,7 @@ class HashBuckets:
         return np.concatenate([placed, self._overflow(hashes[len(placed) :], assigner)])
 
     def _overflow(self, hashes: Array, assigner: int) -> Array:
-        """Full buckets are chosen by the hash, so that all writers choose the same."""
+        """Full buckets for hashes that no bucket has room for: chosen by the hash, so that all writers choose the same."""
         own = [b for b in sorted(self._counts) if b % self._assigners == assigner] or sorted(self._counts)
         if not own:
             raise InvalidArgument(
@@ -174,7 +174,7 @@ def with_room(counts: dict[int, int], wanted: int, target: int, allowed: range) 
 
 
 def assigner_of(partition_hash: int, hashes: Array, assigners: int) -> Any:
-    """The assigner as Apache Paimon computes it for as many channels as assigners.
+    """The assigner of each hash, as Apache Paimon computes it for as many channels as assigners.
 
     >>> assigner_of(7, np.array([-3, 4], np.int32), 4).tolist()
     [2, 3]

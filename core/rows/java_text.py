@@ -1,8 +1,8 @@
 """Prints numbers and times like Java, for the names of partition directories.
 
 Owns: `Double.toString`, `Float.toString`, `LocalDateTime.toString` and the format's own forms of time. Must not know:
-partitions, escaping. Source: format/binary-row §3. Invariant: The text is exactly that of Java, because all writers
-must use the same directory for a partition.
+partitions, escaping. Source: format/binary-row §3. Invariant: The text is exactly that of Java, because all writers must
+use the same directory for a partition.
 """
 
 from __future__ import annotations

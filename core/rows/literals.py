@@ -51,15 +51,15 @@ _NANOS_OF_NUMPY = {
 
 
 class Nanos(int):
-    """A time of a clock on the wall, in nanoseconds since 1970. A plain int is rejected, because its unit is unknown."""
+    """A coerced time of a clock on the wall, in nanoseconds since 1970. A plain int is rejected, because its unit is unknown."""
 
 
 class Instant(Nanos):
-    """A point in time, in nanoseconds since 1970 in UTC."""
+    """A coerced point in time, in nanoseconds since 1970 in UTC."""
 
 
 class _NoZone(Exception):
-    """A time without a zone is compared with points in time."""
+    """A time without a zone is compared with points in time, and nobody says which zone is meant."""
 
 
 def integer_range(root: str) -> tuple[int, int]:
@@ -265,7 +265,7 @@ def _time_given(value: Any) -> tuple[int, bool, bool]:
 
 
 def _offset_nanos(nanos: int, zone: dt.tzinfo) -> int:
-    """How much the zone's clock is ahead of UTC when it shows a time; of two offsets the one before the change counts."""
+    """By how much the zone's clock is ahead of UTC when it shows a time; of two offsets the one before the change counts."""
     clock = dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc) + dt.timedelta(seconds=nanos // NANOS_PER_SECOND)
     offset = clock.replace(tzinfo=zone).utcoffset()
     if offset is None:

@@ -3,8 +3,8 @@
 Owns: `PartitionCodec` (values <-> BinaryRow <-> directory) and specs such as ``{"month": 1}`` or ``"month=1/day=2"``.
 Must not know: manifests, stores, which partitions exist. Source: format/binary-row §3.
 
-Invariants: Two partitions are the same if and only if their bytes are equal. Several can share a directory (null, ''
-and ' ' have the default name), so values are never read from a path. No value can escape its directory (H16).
+Invariants: Two partitions are the same if and only if their bytes are equal. Several partitions can share a directory
+(null, '' and ' ' have the default name), so values are never read from a path. No value can escape its directory (H16).
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _FALSE_WORDS = ("f", "false", "n", "no", "0")
 
 
 def escape_path_name(text: str) -> str:
-    """A key or value for a directory name.
+    """Escape a key or value for a directory name.
 
     >>> escape_path_name("a=b/c d")
     'a%3Db%2Fc d'
@@ -227,7 +227,7 @@ def _split_spec(text: str) -> dict[str, str]:
 
 
 def _from_number_text(text: str, field: Field) -> Any:
-    """Forms that only partitions allow: legacy numbers, and words for true and false."""
+    """Parse text in forms that only partitions allow: legacy numbers, and words for true and false."""
     root = root_of(field.type)
     folded = text.strip().lower()
     if root == "BOOLEAN" and folded in _TRUE_WORDS + _FALSE_WORDS:

@@ -2,8 +2,8 @@
 
 Owns: the pattern that makes one text of the values, the part of Java's date patterns that people use, the parsing of the text.
 Must not know: which partitions exist, what a time is used for. Source: format/commit §9; the options' own texts.
-Invariants: a time has no zone: it is what a clock on the wall shows, in milliseconds since 1970 as if it were UTC. Values that
-do not fit have no time, and never an approximate one. A pattern that is not understood is refused before any value is parsed.
+Invariants: a time has no zone: it is what a clock on the wall shows, in milliseconds since 1970 as if it were UTC. Values that do
+not fit have no time, and never an approximate one. A pattern that is not understood is refused before any value is parsed.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class PartitionTimes:
         return _DEFAULT if self.formatter is None else _compiled(self.formatter)
 
     def of(self, values: Sequence[Any]) -> int | None:
-        """The time in milliseconds since 1970 of a clock on the wall; None if the values stand for no time."""
+        """The time of a partition's values: milliseconds since 1970 of a clock on the wall; None if they stand for none."""
         text = self.text(values)
         found = None if text is None else self._compiled.fullmatch(text)
         if found is None:
@@ -111,7 +111,7 @@ class PartitionTimes:
 
 
 def value_text(value: Any, field: Field) -> str:
-    """The text that a pattern gets: dates and times in their SQL form, whatever the name of the folder is."""
+    """A value as the text that a pattern puts in: dates and times in their SQL form, whatever the name of the folder is."""
     if isinstance(value, (date, FarDate)) and not isinstance(value, datetime):
         return value.isoformat()
     if root_of(field.type) in TIMESTAMP_ROOTS:
@@ -207,7 +207,7 @@ def _day(year: int, number: Mapping[str, int], lenient: bool) -> int | None:
 
 
 def _first_of_month(year: int, month: int) -> int:
-    """The day since 1970; months beyond 12 or below 1 are in other years."""
+    """The first day of a month, in days since 1970; months beyond 12 or below 1 are in other years."""
     years, month = divmod(month - 1, 12)
     year += years
     cycles, inside = divmod(year - 1, 400)

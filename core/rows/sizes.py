@@ -22,7 +22,7 @@ _kinds = pa.types
 
 
 def row_bytes(array: Any) -> Any:
-    """About how many bytes each value takes, as a NumPy array.
+    """The bytes of each value, about, as a NumPy array.
 
     >>> row_bytes(pa.array(["abc", None], pa.string())).tolist(), row_bytes(pa.array([[1, 2], []])).tolist()
     ([7, 4], [20, 4])
@@ -107,7 +107,7 @@ def widths(batch: pa.RecordBatch) -> Any:
 
 
 def pieces(batch: pa.RecordBatch, most_bytes: int | None = None) -> Iterator[pa.RecordBatch]:
-    """Slices of at most so many bytes, `PIECE_BYTES` by default.
+    """A batch in slices of at most so many bytes, `PIECE_BYTES` by default.
 
     >>> [part.num_rows for part in pieces(pa.record_batch({"a": ["x" * 50] * 5}), 120)]
     [2, 2, 1]
@@ -121,7 +121,7 @@ def pieces(batch: pa.RecordBatch, most_bytes: int | None = None) -> Iterator[pa.
 
 
 def _most_bytes(array: Any) -> Any:
-    """The bytes of each decoded value; infinite if they would have to be computed."""
+    """What an array takes at most when it is decoded; infinite if that would have to be computed."""
     t = array.type
     if _kinds.is_dictionary(t):
         return len(array) * (int(row_bytes(array.dictionary).max(initial=0)) + 4)

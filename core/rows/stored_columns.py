@@ -150,7 +150,7 @@ def object_texts(array: Any, data_type: DataType) -> pa.Array:
 
 
 def _floats(array: Any, single: bool) -> pa.Array:
-    """Each pattern of bits is printed once: a dictionary of numbers would hold 0.0 and -0.0 as one."""
+    """Print each pattern of bits once: a dictionary of numbers would hold 0.0 and -0.0 as one."""
     kind, bits = (np.float32, np.int32) if single else (np.float64, np.int64)
     numbers = pc.fill_null(array, 0.0).to_numpy(zero_copy_only=False).astype(kind)
     patterns = pa.array(numbers.view(bits), mask=np.asarray(array.is_null()))
@@ -162,7 +162,7 @@ def _floats(array: Any, single: bool) -> pa.Array:
 
 
 def _times(array: Any) -> pa.Array:
-    """Times as `timestamp_iso` prints them. Arrow prints years of four digits, and then they lose what Java leaves out."""
+    """As `timestamp_iso` prints them. Years of four digits are printed by Arrow, and then lose what Java leaves out."""
     counts, per_second = array.cast(pa.int64()), NANOS_PER_SECOND // NANOS_PER_UNIT[array.type.unit]
     bounds = pc.min_max(counts)
     if bounds["min"].is_valid and not (

@@ -23,7 +23,7 @@ ATOMIC_ROOTS = frozenset(
 )
 _MOST_DEEP = 100
 UNRELEASED_ROOTS = ("GEOMETRY", "GEOGRAPHY")
-"""Apache Paimon's releases, up to 2.0, cannot parse them: they are read, and no table gets them here."""
+"""Those that Apache Paimon's releases, up to 2.0, cannot parse: they are read, and no table gets them here."""
 VECTOR_ROOTS = ("BOOLEAN", "TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE")
 INTEGER_ROOTS = ("TINYINT", "SMALLINT", "INT", "BIGINT")
 STRING_ROOTS = ("CHAR", "VARCHAR")
@@ -97,7 +97,7 @@ class Field:
 
 
 def is_blob_type(data_type: DataType) -> bool:
-    """Its values are stored in files of their own."""
+    """Is it a BLOB, whose values are stored in files of their own?"""
     return isinstance(data_type, AtomicType) and data_type.root == "BLOB"
 
 
@@ -253,7 +253,7 @@ def parse_field(value: Any, where: str = "field", depth: int = 0) -> Field:
 
 
 def parse_atomic(text: str, where: str = "type") -> AtomicType:
-    """The type of SQL text; case and white space are ignored.
+    """Parse an atomic type from its SQL text; case and white space are ignored.
 
     >>> parse_atomic("timestamp(3) with local time zone not null").root
     'TIMESTAMP_LTZ'
@@ -322,7 +322,7 @@ def _fields_inside(data_type: DataType) -> Iterator[Field]:
 
 
 def walk_types(data_type: DataType) -> Iterator[DataType]:
-    """A type and all types inside it, outer types before inner ones.
+    """A data type and all types inside it, outer types before inner ones.
 
     >>> [type(t).__name__ for t in walk_types(ArrayType(MultisetType(string())))]
     ['ArrayType', 'MultisetType', 'AtomicType']

@@ -31,7 +31,7 @@ NANOS_PER_SECOND = 1_000_000_000
 SECONDS_PER_DAY = 86_400
 MILLIS_PER_DAY = 86_400_000
 EXACT = Context(prec=120)
-"""The default context rounds to 28 digits."""
+"""A context with enough digits for every value of the format; the default context rounds to 28 digits."""
 
 
 def root_of(data_type: DataType) -> str:
@@ -81,7 +81,7 @@ def order_key(value: Any) -> Any:
 
 
 def sql_key(value: Any) -> Any:
-    """SQL's order: that of `order_key`, but -0.0 and 0.0 are one value.
+    """A sort key that gives SQL's order: that of `order_key`, but -0.0 and 0.0 are one value.
 
     >>> sql_key(-0.0) == sql_key(0.0) < sql_key(float("nan"))
     True
@@ -204,7 +204,7 @@ def decimal_unscaled(value: Decimal, scale: int) -> int:
 
 
 def decimal_of(unscaled: int, scale: int) -> Decimal:
-    """A DECIMAL with exactly this scale.
+    """The decimal with this unscaled integer and exactly this scale.
 
     >>> decimal_of(150, 2)
     Decimal('1.50')

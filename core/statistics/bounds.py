@@ -68,7 +68,7 @@ def _enclosing(found: list[Bounds]) -> Bounds | None:
 
 
 def _float_bounds(array: Any) -> Bounds | None:
-    """NaN is the largest value and -0.0 is below 0.0. Arrow ignores NaN and treats both zeros as equal."""
+    """Bounds in which NaN is the largest value and -0.0 is below 0.0. Arrow ignores NaN and treats both zeros as equal."""
     if array.null_count == len(array):
         return None
     pair = _min_max_with_nan(array)

@@ -1,12 +1,11 @@
 """Collect the statistics of a data file's columns while it is written, and decode them again.
 
-Owns: `StatsMode`, `StatsCollector`, `ColumnStats`, truncation. Must not know: how files are written, how bounds are
-used (see `pruning`). Source: format/statistics §1.
+Owns: `StatsMode`, `StatsCollector`, `ColumnStats`, truncation. Must not know: how files are written, how bounds are used
+(see `pruning`). Source: format/statistics §1.
 
 Invariants: A minimum is never above, and a maximum never below, any value of the column in the format's order
-(format/binary-row §2: NaN is the largest, -0.0 is below 0.0, text is compared by UTF-8 bytes). An unknown bound is
-null, which is always safe. Binary columns are written without bounds, as by Apache Paimon, whose filters would give
-wrong results with them.
+(format/binary-row §2: NaN is the largest, -0.0 is below 0.0, text is compared by UTF-8 bytes). An unknown bound is null, which is
+always safe. Binary columns are written without bounds, as by Apache Paimon, whose filters would give wrong results with them.
 """
 
 from __future__ import annotations
@@ -83,8 +82,8 @@ class StatsCollector:
         modes: the mode by column name; other columns have the default `truncate(16)`.
         dense: leave out columns with mode `none`, and name the others (`_VALUE_STATS_COLS`); option
             `metadata.stats-dense-store`.
-        parquet_footer: the file is Parquet, and `finish` will get its footer. The bounds of text columns are taken from
-            it, because the encoder has already computed them.
+        parquet_footer: the file is Parquet, and `finish` will get its footer. The bounds of text columns are taken from it,
+            because the encoder has already computed them.
 
     >>> import pyarrow as pa
     >>> collector = StatsCollector((Field(0, "a", AtomicType("INT")),), {})
@@ -218,7 +217,7 @@ SYSTEM_FIELDS = {
     "_ROW_ID": Field(2_147_483_642, "_ROW_ID", AtomicType("BIGINT")),
     "_SEQUENCE_NUMBER": Field(2_147_483_646, "_SEQUENCE_NUMBER", AtomicType("BIGINT")),
 }
-"""What `_WRITE_COLS` may name besides the columns of the schema."""
+"""Columns that `_WRITE_COLS` may name in addition to those of the schema."""
 
 
 def file_stats_fields(

@@ -19,7 +19,7 @@ _ALL = float(1 << 64)
 
 
 class DistinctCounter:
-    """Counts different values without null. NaN is one value, and so are both zeros.
+    """Counts the different values of batches, without nulls. NaN is one value, and so are both zeros.
 
     >>> counter = DistinctCounter()
     >>> counter.update(pa.array(["a", None, "b"]))
@@ -67,7 +67,7 @@ def _bits(kind: Any) -> int:
 
 
 def _mixed(bits: Array) -> Array:
-    """All bits depend on all bits of the values (splitmix64)."""
+    """Hashes whose bits all depend on all bits of the values (splitmix64)."""
     out: Array = bits + np.uint64(0x9E3779B97F4A7C15)
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
         out = (out ^ (out >> np.uint64(shift))) * np.uint64(factor)

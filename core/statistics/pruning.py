@@ -27,7 +27,7 @@ from .collect import ColumnStats, decode_stats
 def split_predicate(
     predicate: Predicate, partition_columns: Sequence[str]
 ) -> tuple[Predicate | None, Predicate | None]:
-    """The part on partition columns and the rest, which together equal a predicate; None for an empty part.
+    """Split a predicate into (the part on partition columns, the rest), which together equal it. None is an empty part.
 
     >>> from ..expressions.columns import col
     >>> part, rest = split_predicate((col("month") == 1) & (col("x") > 2), ["month"])
@@ -216,7 +216,7 @@ def _text_may(op: str, literal: Any, column: ColumnStats, negated: bool) -> bool
 
 
 def like_prefix(pattern: str) -> str:
-    r"""The text with which every text begins that a LIKE pattern matches.
+    r"""The prefix of all texts that a LIKE pattern matches.
 
     >>> like_prefix("ab\\%c%d")
     'ab%c'
