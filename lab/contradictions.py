@@ -42,7 +42,9 @@ Part = tuple[list[Op], dict[str, str]]
 
 
 def _near(ops: Sequence[Op], place: int, values: Mapping[str, str]) -> Part | None:
-    """The commits right before one that has no place, if what its snapshot shows of a key contradicts what was shown before."""
+    """The commits right before one that has no place, if what its snapshot shows of a key, or of all, contradicts what was shown
+    before.
+    """
     shows = ops[place].shows if place < len(ops) else values
     for size in (4, 8, 16, 32):
         first = max(0, place + 1 - size)
@@ -53,11 +55,18 @@ def _near(ops: Sequence[Op], place: int, values: Mapping[str, str]) -> Part | No
         if any(op.keeps is not None or (op.undoes and op.undoes not in names) for op in window):
             return None
         before = ops[first - 1].shows if first else {}
-        for key in sorted(before.keys() & shows.keys() if first else shows):
-            given = [Op(EARLIER, (f"={key}:{before[key]}" if before[key] else f"-{key}",))] if first else []
-            only, left = [*given, *_busy(_of_key(window, key))], {key: shows[key]} if shows.get(key) else {}
-            if _has_none(only, left, MOST_STEPS // 10):
-                return only, left
+        keys = sorted(before.keys() & shows.keys() if first else shows)
+        touched = {key_of(put) for op in window for put in op.puts if put != "*"}.union(*(op.found for op in window))
+        for some in (*((key,) for key in keys), *([tuple(keys)] if touched <= {*keys} else ())):
+            busy = _busy(_of_key(window, some[0]) if len(some) == 1 else window)
+            if first:
+                busy = [
+                    Op(EARLIER, tuple(f"={key}:{before[key]}" if before[key] else f"-{key}" for key in some)),
+                    *busy,
+                ]
+            left = {key: shows[key] for key in some if shows.get(key)}
+            if _has_none(busy, left, MOST_STEPS // 10):
+                return busy, left
         if not first:
             return None
     return None

@@ -57,6 +57,9 @@ def follow(request: CommitRequest, read_files: Files, changes: Sequence[Landed])
     assert request.target is not None
     files = Followed(dict(read_files))
     for change in changes:
+        conflict = _read_beside_what_stays(change, files)
+        if conflict is not None:
+            return conflict
         for group in change.groups(request.target):
             for check in CHECKS:
                 conflict = check(request, change, group, files.replaced)
@@ -64,6 +67,15 @@ def follow(request: CommitRequest, read_files: Files, changes: Sequence[Landed])
                     return conflict
             _apply(group, files)
     return files
+
+
+def _read_beside_what_stays(change: Landed, files: Followed) -> Conflict | None:
+    """An UPDATE, DELETE or MERGE has seen rows that stay, and those that were to be replaced, whichever rows it changed. The
+    overwrite is older than the one, and newer than the other (decision 82).
+    """
+    if change.operation not in ROW_CHANGES or not files.newer:
+        return None
+    return _conflict("rows_changed_meanwhile", change, files.newer.values(), "has read rows which stay, and were added")
 
 
 def _apply(group: Group, files: Followed) -> None:

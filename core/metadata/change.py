@@ -75,9 +75,12 @@ class Landed:
     def has_read(self) -> bool:
         """May its rows depend on others of the table, or did it take rows away? Then it is ordered by where it landed.
 
-        A compaction changes no row. Of another engine's rows nobody knows what they were computed from.
+        A compaction changes no row. Of another engine's rows nobody knows what they were computed from. A change that concerned
+        no row has seen that there is none, and a drop of nothing that nothing was there.
         """
         groups = [g for g in self.groups(lambda partition: True) if not g.is_compaction]
+        if not self.change.entries and not self.marked:
+            return self.operation not in (None, _READS_NOTHING)
         adds_only = self.kind == "APPEND" and not any(g.deleted or g.marked for g in groups)
         return bool(groups) and not (adds_only and self.operation == _READS_NOTHING)
 

@@ -98,6 +98,11 @@ def _check_parts(name: str, field: Field, texts: Mapping[str, str]) -> None:
         if not keyed and (needing or name == "nested_partial_update"):
             by = f"option '{option}{needing[0]}'" if needing else f"column '{field.name}': function '{name}'"
             raise InvalidArgument(f"{by} needs option '{option}nested-key'")
+        strategy = texts.get(option + "nested-key-null-strategy", "")
+        if strategy.lower() not in ("", "merge", "ignore", "error"):
+            raise InvalidArgument(
+                f"option '{option}nested-key-null-strategy' is '{strategy}'", next_step="use merge, ignore or error"
+            )
         limit = texts.get(option + "count-limit", "1").strip()
         if not limit.isdecimal() or int(limit) > _UNBOUNDED:
             raise InvalidArgument(f"option '{option}count-limit' = {limit!r}: use a whole number up to {_UNBOUNDED}")

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import tzinfo
+from datetime import date, tzinfo
 from functools import cached_property
 from typing import Any
 
@@ -199,7 +199,7 @@ def _check_fits(given: pa.DataType, field: Field, whole: bool) -> None:
 def _in_zone(
     values: Mapping[str, Expression], by_name: Mapping[str, Field], zone: tzinfo | None
 ) -> dict[str, Expression]:
-    """Texts that are assigned to points in time are read in a zone."""
+    """Texts and dates that are assigned to points in time are read in a zone."""
     made = dict(values)
     for name, value in values.items():
         field = by_name[name]
@@ -207,6 +207,6 @@ def _in_zone(
         if not isinstance(literal, Literal):
             continue
         made[name] = literal
-        if meant is not None and isinstance(literal.value, str) and root_of(field.type) == "TIMESTAMP_LTZ":
+        if meant is not None and isinstance(literal.value, (str, date)) and root_of(field.type) == "TIMESTAMP_LTZ":
             made[name] = Literal(coerce_literal(literal.value, field.type, f"column '{name}'", meant))
     return made

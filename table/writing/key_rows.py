@@ -103,7 +103,7 @@ class KeyConformer:
         kept = {*self._rules.key_names, *self._rules.sequence_fields}
         for i, column in enumerate(batch.columns):
             field = self._schema.by_name.get(batch.schema.names[i])
-            if field is None or field.type.nullable or field.name in kept or not column.null_count:
+            if field is None or field.type.nullable or field.name in kept:
                 continue
             fill = pc.and_(column.is_null(), retracts(kinds))
             if pc.any(fill).as_py():

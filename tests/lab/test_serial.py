@@ -98,6 +98,21 @@ def test_a_long_history_is_judged_by_the_order_of_its_snapshots() -> None:
     assert len(order_of(history, newest) or ()) == 400
 
 
+def test_a_contradiction_of_several_keys_is_found_near_the_commit_that_has_no_place() -> None:
+    """U has a row of key 1 that is older than that of V, and one of key 2, which Z, after V, did not find."""
+    history = [Op(f"E{n}", ("1", "2"), shows={"1": f"E{n}", "2": f"E{n}"}) for n in range(2_000)]
+    history += [
+        Op("D", ("-2",), shows={"1": "E1999", "2": ""}),
+        Op("V", ("1",), frozenset("D"), shows={"1": "V", "2": ""}),
+        Op("Z", ("+2",), frozenset({"D", "V"}), found={"2": ""}, shows={"1": "V", "2": ""}),
+        Op("U", ("1", "2"), frozenset("D"), shows={"1": "V", "2": "U"}),
+    ]
+    told = contradiction(history, {"1": "V", "2": "U"})
+    assert told.splitlines()[0] == "no serial order of 5 commits leaves 1 = V, 2 = U:"
+    history[-1] = replace(history[-1], puts=("2",))
+    assert contradiction(history, {"1": "V", "2": "U"}) == ""
+
+
 def test_a_contradiction_in_a_long_history_is_found_near_the_commit_that_has_no_place() -> None:
     """All at once, so that there are very many orders; M and N have both changed what one commit wrote."""
     before = [Op(f"A{n}", ("1", f"{n % 3 + 2}"), shows={"1": f"A{n}"}) for n in range(150)]

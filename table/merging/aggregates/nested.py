@@ -71,11 +71,6 @@ class Rows(Elements):
 
     def _without_a_key(self) -> Array:
         """The rows in lists whose key has a null, where the option says that this matters."""
-        if self._nulls not in ("merge", "ignore", "error"):
-            raise InvalidArgument(
-                f"option 'fields.{self.field.name}.nested-key-null-strategy' is '{self._nulls}'",
-                next_step="use merge, ignore or error",
-            )
         if self._nulls == "merge" or not self.keys:
             return np.zeros(len(self.elements), bool)
         parts, _ = _key_parts(self.elements, self.keys, self.field)

@@ -295,7 +295,12 @@ def test_which_commits_have_read_or_taken_away() -> None:
         ("a write that marks", True, ("APPEND", (new,), marked, "WRITE")),
         ("a drop", True, ("OVERWRITE", (old.deletion(),), frozenset(), "DELETE")),
         ("a compaction", False, ("COMPACT", (old.deletion(), merged("big", old)), frozenset(), None)),
-        ("nothing", False, ("OVERWRITE", (), frozenset(), "OVERWRITE")),
+        ("an overwrite of nothing by nothing", True, ("OVERWRITE", (), frozenset(), "OVERWRITE")),
+        ("a drop of nothing", True, ("OVERWRITE", (), frozenset(), "DELETE")),
+        ("an update of no row", True, ("APPEND", (), frozenset(), "UPDATE")),
+        ("a batch without rows", False, ("APPEND", (), frozenset(), "WRITE")),
+        ("another engine's batch without rows", False, ("APPEND", (), frozenset(), None)),
+        ("a merge of manifests", False, ("COMPACT", (), frozenset(), None)),
     ]
     for what, has_read, (kind, entries, marks, word) in said:
         found = Landed(2, kind, "another-job", Change(entries, (), 0), marks, operation=word)

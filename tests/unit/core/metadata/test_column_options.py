@@ -133,6 +133,7 @@ WRONG: list[tuple[str, str, dict[str, str]]] = [
     ("nested_update", ROWS, {"nested-key": "z"}),
     ("nested_update", ROWS, {"nested-sequence-field": "n"}),
     ("nested_update", ROWS, {"nested-key": "id", "count-limit": "many"}),
+    ("nested_update", ROWS, {"nested-key": "id", "nested-key-null-strategy": "skip"}),
     ("nested_partial_update", ROWS, {}),
     ("summ", "INT", {}),
 ]

@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cache
 from itertools import count
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa
 import pytest
+from hooked_store import HookedStore
 
 import lakelatch as ll
+from lakelatch.backends.memory import MemoryStore
 from lakelatch.core.errors import CommitConflict, Unsupported
 from lakelatch.table.rowlevel.key_table import KeyChange
+from lakelatch.table.table import Table
 
 _names = count()
 SCHEMA = pa.schema([("id", pa.int64()), ("v", pa.int64()), ("ts", pa.int64())])
@@ -137,6 +140,64 @@ def test_an_overwrite_beside_an_upsert_is_the_older_one(kind: str) -> None:
             assert began == "overwrite" and kind in ("vectors", "lookup"), "a compaction has merged the newer rows"
         else:
             assert found(url) == [(5, 100), (7, 70)], began
+
+
+NO_ROW: dict[str, Callable[[Table], Any]] = {
+    "update": lambda t: t.update(where="id = 7", set={"v": "0"}),
+    "delete": lambda t: t.delete(where="id = 7"),
+    "merge": lambda t: t.merge(rows((7, 0)), on=["id"]).when_matched_update({"v": "s.v"}).execute(),
+}
+
+
+def changed_no_row(change: str, url: str) -> None:
+    receipt = NO_ROW[change](ll.open_table(url))
+    assert (receipt.rows_inserted, receipt.rows_updated, receipt.rows_deleted) == (0, 0, 0)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("change", ["update", "delete", "merge"])
+def test_a_change_that_found_no_row_has_read_that_there_is_none(kind: str, change: str) -> None:
+    """An upsert began first, another landed, and after it the change, which saw no row 7. So the first one is the newest."""
+    url = made(kind)
+
+    def others() -> None:
+        ll.open_table(url).upsert(rows((5, 200)))
+        changed_no_row(change, url)
+
+    run("upsert", url, others)
+    assert found(url) == [(5, 100), (6, 60), (7, 70)]
+
+
+@pytest.mark.parametrize("began", ["overwrite", "truncate", "rollback"])
+@pytest.mark.parametrize("change", ["update", "delete", "merge"])
+def test_what_replaces_rows_gives_way_to_a_change_that_has_read_beside_rows_that_stay(began: str, change: str) -> None:
+    """It is older than the rows that stay, and newer than the change, which has seen them: unless these came after the change."""
+    for stays_first in (True, False):
+        url = made("fixed buckets")
+        ll.open_table(url).upsert(rows((7, 1)))
+        ll.open_table(url).delete(rows((7, 0)))
+
+        def others(url: str = url, stays_first: bool = stays_first) -> None:
+            steps = [lambda: ll.open_table(url).upsert(rows((9, 90))), lambda: changed_no_row(change, url)]
+            for step in steps if stays_first else reversed(steps):
+                step()
+
+        def act(url: str = url, others: Callable[[], None] = others) -> None:
+            if began != "rollback":
+                run(began, url, others)
+                return
+            table, store = ll.open_table(url), cast(Any, HookedStore(MemoryStore(url)))
+            store.before["snapshot/snapshot-"] = others
+            Table(store, table.schema, first_schema=table._first_schema).rollback(snapshot=2)
+
+        before = found(url)
+        if stays_first:
+            with pytest.raises(CommitConflict, match=r"rows_changed_meanwhile.*has read rows which stay"):
+                act()
+            assert found(url) == [*before, (9, 90)]
+        else:
+            act()
+            assert found(url)[-1] == (9, 90) and found(url) != [*before, (9, 90)]
 
 
 UNSEEN = {

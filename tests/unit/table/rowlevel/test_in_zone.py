@@ -76,6 +76,14 @@ def test_an_update_computes_in_the_zone(table: ll.Table) -> None:
     assert table.to_arrow(where="n = 1").column("t")[0].as_py() == dt.datetime(2024, 1, 1, 2, tzinfo=UTC)
 
 
+@pytest.mark.parametrize("given", [dt.date(2024, 6, 1), "2024-06-01", dt.datetime(2024, 6, 1, 4, tzinfo=UTC)])
+def test_a_date_that_is_assigned_is_one_of_the_zone(table: ll.Table, given: Any) -> None:
+    table.update(where="n = 1", set={"t": new_york(ll.lit(given))})
+    assert table.to_arrow(where="n = 1").column("t").to_pylist() == [dt.datetime(2024, 6, 1, 4, tzinfo=UTC)]
+    with pytest.raises(InvalidArgument, match="column 't'"):
+        table.update(where="n = 1", set={"t": new_york(ll.lit(dt.datetime(2024, 6, 1)))})
+
+
 def test_a_merge_takes_it_in_clauses_and_values(table: ll.Table) -> None:
     merge = table.merge(pa.table({"n": [1, 2]}), on=["n"])
     given = {"t": new_york("TIMESTAMP '2024-01-01 00:00:00'")}

@@ -77,6 +77,14 @@ def test_a_row_that_deletes_may_have_nulls_outside_of_its_key(kind: str) -> None
             made(rows(WHOLE | {"op": "+U"}, gone | {name: None}))
 
 
+def test_a_null_among_the_values_of_a_dictionary_is_one_like_others() -> None:
+    texts = pa.DictionaryArray.from_arrays(pa.array([0, 1]), pa.array(["x", None]))
+    assert texts.null_count == 0
+    batch = rows(WHOLE | {"op": "+I"}, WHOLE | {"op": "-D"})
+    batch = batch.set_column(batch.schema.get_field_index("t"), "t", texts)
+    assert conformer("op")(batch).column("t").to_pylist() == ["x", ""]
+
+
 def test_a_type_that_does_not_fit_is_told_also_of_a_row_that_deletes() -> None:
     made = conformer("op")
     with pytest.raises(InvalidArgument, match="'n'"):
