@@ -12,7 +12,7 @@ from typing import Any
 from ..coordinator.commit import conflicts, key_order, key_rules, settling
 from ..coordinator.commit.hash_indexes import HashJoin
 from ..core.errors import LakelatchError
-from ..core.metadata.change import owner_of
+from ..core.metadata.change import Landed, owner_of
 from ..core.metadata.data_file import ADD, DELETE, IndexEntry
 from ..core.metadata.folding import live
 from ..table.scan import key_pruning
@@ -113,13 +113,23 @@ def _what_is_gone_does_not_matter(read: Any, changes: Any) -> Any:
     return _rows_read_changed(replace(read, absent=False), changes)
 
 
-_rows_read_changed = conflicts.rows_read_changed
+_rows_read_changed, _has_read = conflicts.rows_read_changed, Landed.has_read
+
+
+def _reads_what_it_changes(landed: Landed) -> bool:
+    return bool(landed.change.entries) and bool(_has_read.__get__(landed))
+
 
 KEYS: tuple[Mutant, ...] = (
     Mutant(
         "an older job under a change of rows",
         lambda: [(key_order, "_older_than_a_read", _no_conflict)],
         (keys.changing_keys(0, drops=False),),
+    ),
+    Mutant(
+        "a change of no row has read nothing",
+        lambda: [(Landed, "has_read", property(_reads_what_it_changes))],
+        (keys.changing_no_row(0),),
     ),
     Mutant(
         "an overwrite keeps changed rows",

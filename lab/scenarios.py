@@ -32,6 +32,7 @@ from .scenarios_groups import (
 )
 from .scenarios_keys import (
     changing_keys,
+    changing_no_row,
     deleting_beside_compaction,
     indexing,
     marking,
@@ -182,6 +183,7 @@ DAILY: tuple[Scenario, ...] = (
     upserting_first(0),
     upserting(1),
     overwriting_keys(1),
+    changing_no_row(1),
     changing_keys(1, drops=False),
     changing_keys(0, keys=("1",)),
     changing_keys(1, strikes="create "),

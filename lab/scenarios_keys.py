@@ -141,6 +141,21 @@ def changing_keys(
     )
 
 
+def changing_no_row(budget: int) -> Scenario:
+    """A change that finds no row 2, after a job that upserts row 1. An older job upserts both rows, and lands at any time."""
+    actors = (
+        _job("A", "1", "2", ahead=10),
+        _job("B", "1", ahead=20),
+        Actor("M", Changer(("2",)), after=("B",)),
+    )
+    schema = keyed_schema()
+    given = (("schema/schema-0", schema.to_json()),)
+    name = f"a change of no row, {budget} faults"
+    return Scenario(
+        name, actors, budget, schema=schema, given=given, before=(_job("old", "1"),), lands=frozenset({"A", "B", "M"})
+    )
+
+
 def overwriting_keys(budget: int) -> Scenario:
     """An overwrite beside an upsert that began before it."""
     actors = (_job("A", "1", "3", ahead=10), Actor("D", Replacer(("1", "2"), ahead=30)))
