@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from .core.expressions.columns import col
     from .core.expressions.tree import lit
     from .core.expressions.zones import in_zone
-    from .core.metadata.schema_changes import (
+    from .core.metadata.schemas.changes import (
         add_column,
         drop_column,
         move_column,
@@ -62,7 +62,7 @@ _HOMES = {
     "core.expressions.tree": "lit",
     "core.expressions.columns": "col",
     "core.expressions.zones": "in_zone",
-    "core.metadata.schema_changes": (
+    "core.metadata.schemas.changes": (
         "add_column drop_column move_column remove_option rename_column set_comment set_option update_comment"
         " update_default update_nullability update_type"
     ),

@@ -17,14 +17,14 @@ from types import MappingProxyType
 from typing import Any
 
 from ..core.errors import InvalidArgument, LakelatchError, Unsupported
-from .adls_obstore import are_common, azure_requests
-from .answers import COMMON_STATUSES, Answer, AnswerTable
 from .client_import import import_client
-from .keys import join, safe_key, safe_prefix
-from .object_store import FIXED_OPTIONS, FsspecStore, all_of, known_options, modified_ms
+from .files.keys import join, safe_key, safe_prefix
+from .files.object_store import FIXED_OPTIONS, FsspecStore, all_of, known_options, modified_ms
+from .files.upload import Multipart
+from .requests.answers import COMMON_STATUSES, Answer, AnswerTable
 from .store import Capabilities, Listed
-from .transport import After, ObstoreRequests
-from .upload import Multipart
+from .transport.adls_obstore import are_common, azure_requests
+from .transport.choice import After, ObstoreRequests
 
 _SCHEMES = ("abfs", "abfss", "az")
 _PAGE = 1000

@@ -11,7 +11,7 @@ import sys
 import threading
 from typing import Any
 
-from .threads import LAST_SECONDS, Threads
+from .requests.threads import LAST_SECONDS, Threads
 
 _THREAD = Threads(1, "lakelatch-import", is_awaited=False)
 

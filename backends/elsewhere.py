@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable
 
 from ..core.errors import InvalidArgument
 from ..core.places import is_external, plain_url, scheme_of
-from .refusals import DeletionRefused, collect
 from .registry import first_alias, open_beside
+from .requests.refusals import DeletionRefused, collect
 from .store import Store
 from .trust import check_allowed, spelled
 

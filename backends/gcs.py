@@ -19,11 +19,11 @@ from typing import Any
 from urllib.parse import quote, urlencode
 
 from ..core.errors import Unsupported
-from .answers import COMMON_STATUSES, Answer, AnswerTable
 from .client_import import import_client
-from .object_store import FIXED_OPTIONS, FsspecStore, all_of, bucket_root, known_options
+from .files.object_store import FIXED_OPTIONS, FsspecStore, all_of, bucket_root, known_options
+from .files.upload import Multipart, SpooledUpload
+from .requests.answers import COMMON_STATUSES, Answer, AnswerTable
 from .store import Capabilities, Listed
-from .upload import Multipart, SpooledUpload
 
 _PAGE = 1000
 _BATCH = 100

@@ -17,13 +17,13 @@ from types import MappingProxyType
 from typing import Any, NamedTuple, TypeVar, cast
 
 from ..core.errors import InvalidArgument, LakelatchError, Unsupported
-from .answers import APPLIED_NOTHING, REPEATABLE, Answer, AnswerTable, chain
-from .durable import is_temporary, temporary_name
-from .keys import join, safe_key, safe_prefix
-from .object_store import OWN_OPTIONS, FsspecStore, all_of
+from .files.durable import is_temporary, temporary_name
+from .files.keys import join, safe_key, safe_prefix
+from .files.object_store import OWN_OPTIONS, FsspecStore, all_of
+from .files.upload import Multipart, SpooledUpload
+from .requests.answers import APPLIED_NOTHING, REPEATABLE, Answer, AnswerTable, chain
 from .store import Capabilities, Listed, ObjectInfo, ObjectNotFound
-from .transport import ClientDied
-from .upload import Multipart, SpooledUpload
+from .transport.choice import ClientDied
 
 T = TypeVar("T")
 

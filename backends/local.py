@@ -16,12 +16,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NoReturn
 
 from ..core.errors import InvalidArgument, StoreUnavailable, UnsafeBackend, Unsupported
-from .durable import Disk, is_temporary, remove
-from .files import OutputFile, checked_range
-from .keys import key_defect, safe_key, safe_prefix
+from .files.durable import Disk, is_temporary, remove
+from .files.keys import key_defect, safe_key, safe_prefix
+from .files.open_files import OutputFile, checked_range
 from .local_folders import NO_SUCH as _NO_SUCH
 from .local_folders import LocalFolders
-from .refusals import DeletionRefused
+from .requests.refusals import DeletionRefused
 from .storage_options import StorageOptions
 from .store import AlreadyThere, Capabilities, Created, ObjectInfo, ObjectNotFound, PutOutcome, Unknown
 

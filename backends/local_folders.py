@@ -14,8 +14,8 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from ..core.errors import InvalidArgument, Unsupported
-from .durable import Disk, is_temporary, remove
-from .keys import key_defect, safe_key, safe_prefix
+from .files.durable import Disk, is_temporary, remove
+from .files.keys import key_defect, safe_key, safe_prefix
 
 if TYPE_CHECKING:
     from .store import Store

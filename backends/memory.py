@@ -13,11 +13,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from ..core.errors import InvalidArgument
-from .files import OutputFile, checked_range
-from .keys import join, safe_key, safe_prefix
+from .files.keys import join, safe_key, safe_prefix
+from .files.open_files import OutputFile, checked_range
+from .requests.threads import forked_lock
 from .storage_options import StorageOptions
 from .store import AlreadyThere, Capabilities, Created, ObjectInfo, ObjectNotFound, PutOutcome
-from .threads import forked_lock
 
 
 class _Held(NamedTuple):

@@ -12,10 +12,10 @@ from collections.abc import Callable
 from typing import Any
 
 from ..core.errors import InvalidArgument, Unsupported
-from .answers import Answer, AnswerTable
-from .object_store import OWN_OPTIONS, FsspecStore
+from .files.object_store import OWN_OPTIONS, FsspecStore
+from .files.upload import Multipart, SpooledUpload
+from .requests.answers import Answer, AnswerTable
 from .store import Capabilities
-from .upload import Multipart, SpooledUpload
 
 _ANSWERS = AnswerTable()
 

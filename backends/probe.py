@@ -13,7 +13,7 @@ from collections.abc import Callable
 from tenacity import Retrying, retry_if_result, stop_after_attempt, stop_any, stop_before_delay, wait_random_exponential
 
 from ..core.errors import StoreUnavailable, UnsafeBackend
-from .deadline import left_s
+from .requests.deadline import left_s
 from .store import AlreadyThere, Created, PutOutcome, Store, Unknown
 
 _SENDS = 8

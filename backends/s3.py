@@ -18,13 +18,13 @@ from types import MappingProxyType, SimpleNamespace
 from typing import Any
 
 from ..core.errors import LakelatchError, UnsafeBackend, Unsupported
-from .answers import COMMON_STATUSES, Answer, AnswerTable
 from .client_import import import_client
-from .object_store import FIXED_OPTIONS, FsspecStore, bucket_root, known_options, modified_ms
-from .s3_obstore import are_common, s3_requests
+from .files.object_store import FIXED_OPTIONS, FsspecStore, bucket_root, known_options, modified_ms
+from .files.upload import Multipart
+from .requests.answers import COMMON_STATUSES, Answer, AnswerTable
 from .store import Capabilities, Listed
-from .transport import After, NotExpressed, ObstoreRequests
-from .upload import Multipart
+from .transport.choice import After, NotExpressed, ObstoreRequests
+from .transport.s3_obstore import are_common, s3_requests
 
 _FROM_AIOBOTOCORE = frozenset({"profile", "session_vars", "event_hooks", "include_builtin_handlers"})
 

@@ -21,9 +21,9 @@ from pathlib import Path
 from ..core.errors import InvalidArgument
 from ..core.json_text import parse_json
 from ..core.places import plain_url, scheme_of
-from .durable import temporary_name
-from .threads import forked_lock
-from .user_folders import user_folder
+from .files.durable import temporary_name
+from .files.user_folders import user_folder
+from .requests.threads import forked_lock
 
 SETTINGS = "LAKELATCH_SETTINGS"
 """The environment variable that names the settings file; by default `~/.config/lakelatch/settings.json`."""

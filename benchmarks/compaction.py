@@ -35,7 +35,7 @@ import merge  # noqa: E402
 from recorded import add_json, record  # noqa: E402
 
 import lakelatch as ll  # noqa: E402
-from lakelatch.core.metadata.levels import run_count  # noqa: E402
+from lakelatch.core.metadata.sorted_runs.levels import run_count  # noqa: E402
 
 
 def lakelatch(url: str) -> Callable[[], object]:

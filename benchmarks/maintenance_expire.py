@@ -33,8 +33,8 @@ from recorded import add_json, markdown, record  # noqa: E402
 
 import lakelatch as ll  # noqa: E402
 from lakelatch.coordinator.commit.request import CommitRequest  # noqa: E402
-from lakelatch.coordinator.maintenance.expire import expire  # noqa: E402
-from lakelatch.coordinator.maintenance.retention import Retention  # noqa: E402
+from lakelatch.coordinator.maintenance.expiry.expire import expire  # noqa: E402
+from lakelatch.coordinator.maintenance.expiry.retention import Retention  # noqa: E402
 from lakelatch.core.metadata.data_file import ADD, DataFile, ManifestEntry  # noqa: E402
 
 SCHEMA = pa.schema([("v", pa.int64())])

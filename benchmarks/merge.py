@@ -33,9 +33,9 @@ from recorded import add_json, record  # noqa: E402
 
 import lakelatch as ll  # noqa: E402
 from lakelatch.coordinator.commit.message import CommitMessage  # noqa: E402
-from lakelatch.core.rows.binary_row import encode_row  # noqa: E402
+from lakelatch.core.rows.binary.binary_row import encode_row  # noqa: E402
 from lakelatch.core.rows.bucket import buckets  # noqa: E402
-from lakelatch.table.writing.key_files import KeyFileWriter  # noqa: E402
+from lakelatch.table.writing.files.key_files import KeyFileWriter  # noqa: E402
 
 COLUMNS: list[tuple[str, pa.DataType]] = [
     ("k", pa.int32()),

@@ -36,7 +36,7 @@ from lakelatch.core.metadata.data_file import ADD, NO_BUCKETS, DataFile, Manifes
 from lakelatch.core.metadata.folding import summarise
 from lakelatch.core.metadata.manifest import decode_manifest, decode_manifests, encode_manifest, encode_manifest_list
 from lakelatch.core.metadata.snapshot import Snapshot
-from lakelatch.core.rows.binary_row import encode_row
+from lakelatch.core.rows.binary.binary_row import encode_row
 
 COLUMNS = pa.schema(
     [

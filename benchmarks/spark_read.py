@@ -37,7 +37,7 @@ def queries(rows: int) -> dict[str, tuple[list[str], str | None, Callable[[Any],
 
 def variants(spark: Any, url: str, files: list[str], columns: list[str], where: str | None, act: Any) -> dict[str, Any]:
     import lakelatch.spark as lake
-    from lakelatch.spark import scan
+    from lakelatch.spark.reading import scan
 
     def native() -> None:
         df = spark.read.parquet(*files)

@@ -25,7 +25,7 @@ import plan
 from recorded import add_json, record
 
 import lakelatch as ll
-from lakelatch.backends.metered import MeteredStore
+from lakelatch.backends.around.metered import MeteredStore
 from lakelatch.table.table import Table
 
 CHEAP = ["partition", "bucket", "file_path", "record_count", "file_size_in_bytes"]

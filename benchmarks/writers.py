@@ -19,7 +19,7 @@ sys.path[:0] = [str(HERE), str(HERE.parent / "tests")]
 from figures import DOCS, NIGHTLY, keep  # noqa: E402
 from recorded import add_json, record  # noqa: E402
 
-from lakelatch.lab.simulate import Forecast, simulate  # noqa: E402
+from lakelatch.lab.seeded.simulate import Forecast, simulate  # noqa: E402
 
 WRITERS = (1, 2, 4, 8, 16, 32, 64, 100)
 RIDING = ((8, 5), (32, 5), (100, 1), (100, 5), (100, 25), (1000, 1))

@@ -15,33 +15,14 @@ from typing import Any
 
 from .. import __version__
 from ..core.errors import LakelatchError
-from . import (
-    alter,
-    branches,
-    catalog,
-    changes,
-    checks,
-    clean,
-    compact,
-    consumers,
-    follow,
-    history,
-    layout,
-    maintenance,
-    outcomes,
-    partitions,
-    repair,
-    rescale,
-    rows,
-    simulate,
-    system,
-    tags,
-    upserts,
-)
-from .arguments import Parser, settle, storage_options_of
-from .completion import complete
-from .exit_codes import INTERRUPTED, MEANINGS, OK, PROBLEMS, USAGE, exit_code_of
-from .output import Output, print_error
+from .data import changes, follow, rows, system, upserts
+from .frame.arguments import Parser, settle, storage_options_of
+from .frame.completion import complete
+from .frame.exit_codes import INTERRUPTED, MEANINGS, OK, PROBLEMS, USAGE, exit_code_of
+from .frame.output import Output, print_error
+from .inspect import checks, history, layout, outcomes, simulate
+from .tables import alter, branches, catalog, tags
+from .upkeep import clean, compact, consumers, maintenance, partitions, repair, rescale
 
 ABOUT = "Read and write tables in the Apache Paimon format on plain object stores, with safe commits from many writers."
 DEBUG = "LAKELATCH_DEBUG"

@@ -19,13 +19,13 @@ from ..core.errors import (
     StoreUnavailable,
     TableNotFound,
 )
-from ..core.metadata.layout import differences, held_files
 from ..core.metadata.schema import TableSchema
-from ..core.metadata.schema_changes import SchemaChange, changed, undone
+from ..core.metadata.schemas.changes import SchemaChange, changed, undone
+from ..core.metadata.schemas.layout import differences, held_files
 from ..core.metadata.snapshot import Snapshot
 from ..core.paths import version_of
+from .commit.checks.layout import numbered
 from .commit.committer import Committer, new_commit_user
-from .commit.layout import numbered
 from .commit.request import CommitRequest, LayoutDecision
 from .history.timeline import Timeline
 from .schema_commit import Changed, change_schema, create_schema

@@ -14,7 +14,7 @@ from ..core.errors import LakelatchError
 from ..core.html_text import Text
 from ..core.metadata.data_file import ADD
 from ..core.metadata.snapshot import BATCH_IDENTIFIER, Snapshot
-from .commit.group import has_riders
+from .commit.riding.group import has_riders
 from .history.lost import lost_attempts
 from .history.timeline import BASE_PROPERTY, Timeline, base_of
 from .intents.carried import Carried, carried_by, riders_of

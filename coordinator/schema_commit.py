@@ -13,12 +13,12 @@ from dataclasses import dataclass
 
 from tenacity import RetryError, Retrying, retry_if_result, stop_after_attempt, wait_random_exponential
 
-from ..backends.refusals import raise_undone
+from ..backends.requests.refusals import raise_undone
 from ..backends.store import Created, ObjectNotFound, Store
 from ..core.errors import OutcomeUnknown, RetriesExhausted, StoreUnavailable, TableNotFound
-from ..core.metadata.layout import held_files
 from ..core.metadata.schema import TableSchema, parse_schema
-from ..core.metadata.schema_changes import SchemaChange, changed
+from ..core.metadata.schemas.changes import SchemaChange, changed
+from ..core.metadata.schemas.layout import held_files
 from ..core.metadata.snapshot import Snapshot
 from .history.timeline import Timeline
 from .stored_values import StoredValues

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from concurrent.futures import Executor
 from dataclasses import dataclass
 
-from ..backends.threads import Threads
+from ..backends.requests.threads import Threads
 
 
 @dataclass(frozen=True)

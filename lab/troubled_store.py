@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from ..backends.faulty import Faults, FaultyStore
+from ..backends.around.faulty import Faults, FaultyStore
 from ..backends.registry import open_store
 from ..backends.store import Capabilities, Created, ObjectInfo, PutOutcome, Store, Unknown
 from ..coordinator.protocol.machine import LOOKS

@@ -17,7 +17,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.feather
 
-from ..backends.faulty import OPERATIONS, Faults
+from ..backends.around.faulty import OPERATIONS, Faults
 from ..core.errors import InvalidArgument
 from ..table.conforming.sources import batches_of
 from ..table.create import create_table, open_table

@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, Any
 from ..core.errors import Unsupported
 
 if TYPE_CHECKING:
-    from .change_scan import changes
     from .cleaning import clean
     from .compaction import compact
     from .lake_table import LakeTable
-    from .scan import read
-    from .source import register
+    from .reading.change_scan import changes
+    from .reading.scan import read
+    from .sql.source import register
+    from .sql.views import use
     from .streams.captured import apply_changes
     from .streams.sink import sink
-    from .views import use
     from .write_job import write
 
 __all__ = ["LakeTable", "apply_changes", "changes", "clean", "compact", "read", "register", "sink", "use", "write"]
@@ -32,13 +32,13 @@ _OLDEST = (4, 1)
 _HOMES = {
     "LakeTable": "lake_table",
     "apply_changes": "streams.captured",
-    "changes": "change_scan",
+    "changes": "reading.change_scan",
     "clean": "cleaning",
     "compact": "compaction",
-    "read": "scan",
-    "register": "source",
+    "read": "reading.scan",
+    "register": "sql.source",
     "sink": "streams.sink",
-    "use": "views",
+    "use": "sql.views",
     "write": "write_job",
 }
 

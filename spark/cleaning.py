@@ -19,12 +19,12 @@ import pyarrow as pa
 from pyspark.sql import functions as F  # noqa: N812 - Spark's users know it by this name
 
 from ..backends.elsewhere import delete_located
-from ..backends.refusals import DeletionRefused, collect, past_refusals
+from ..backends.requests.refusals import DeletionRefused, collect, past_refusals
 from ..backends.store import Store
 from ..coordinator.history.timeline import Timeline
 from ..coordinator.maintenance.orphans import OrphanPlan, apply_clean, plan_orphans, store_clock_ms
 from ..coordinator.maintenance.quarantine import expire_quarantines
-from ..coordinator.maintenance.used import named_files
+from ..coordinator.maintenance.reach.used import named_files
 from ..coordinator.surroundings import MACHINE
 from ..core.metadata.schema import TableSchema
 from ..core.paths import TablePaths
@@ -33,8 +33,8 @@ from ..core.typed import Array
 from ..table.create import open_table
 from ..table.methods.cleaning import orphans_until
 from ..table.methods.maintenance import Moment
-from .session import checked_url, parallelism
-from .shipping import check_workers, shipped
+from .sessions.session import checked_url, parallelism
+from .sessions.shipping import check_workers, shipped
 from .write_job import raised_again
 
 MANIFESTS_AT_ONCE = 256

@@ -23,7 +23,7 @@ from ..core.metadata.schema import TableSchema
 from ..core.rows.partition import closest
 from ..core.rows.types import ArrayType, AtomicType, DataType, MapType, MultisetType, RowType, VectorType, sql
 from .rows.routing import routed
-from .session import adapts, parallelism
+from .sessions.session import adapts, parallelism
 from .types import is_collated, to_spark
 
 _TIMESTAMPS = (spark.TimestampType, spark.TimestampNTZType)

@@ -16,18 +16,18 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's users know it by 
 
 from ..coordinator.commit.message import CommitMessage
 from ..core.expressions.tree import Predicate
-from ..core.metadata.merge_rules import POSTPONED
+from ..core.metadata.schemas.merge_rules import POSTPONED
 from ..core.paths import DEFAULT_BRANCH
 from ..table.compaction.plan import plan_compaction
 from ..table.compaction.postponed import settle_postponed
 from ..table.compaction.run import AnyRewriter, Compaction, Rewrite, rewriter_of, run_compaction
 from ..table.create import open_table
 from ..table.scan.split import Split
-from .scan import packed
-from .session import checked_url, parallelism
+from .reading.scan import packed
+from .sessions.session import checked_url, parallelism
+from .sessions.zones import bound_in, session_zone
 from .tasks import SPLIT_SCHEMA, RewriteTask
 from .write_job import run_job
-from .zones import bound_in, session_zone
 
 BATCH_BYTES = 64 << 30
 """How many bytes one job rewrites before it commits."""

@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Sequence
 from pyspark.sql import types as spark
 
 from ..core.errors import InvalidArgument
-from ..core.metadata.schema_changes import add_column
+from ..core.metadata.schemas.changes import add_column
 from ..table.conforming.evolving import missing_parts
 from ..table.table import Table
 from .columns import match_columns

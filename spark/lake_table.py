@@ -29,14 +29,14 @@ from ..table.rowlevel.operation import Operation
 from ..table.rowlevel.receipt import RowReceipt
 from ..table.table import Table
 from ..table.travel import epoch_millis
-from .catalog import catalog_table
 from .column_text import Condition, as_text, as_texts
 from .compaction import compact
+from .options.catalog import catalog_table
+from .options.source_options import SourceOptions
+from .reading.scan import read
 from .row_job import changed_by
-from .scan import read
-from .session import checked_url
-from .source_options import SourceOptions
-from .zones import bound_in, session_zone
+from .sessions.session import checked_url
+from .sessions.zones import bound_in, session_zone
 
 _HISTORY = (
     "snapshot_id bigint, time_ms bigint, kind string, operation string, commit_user string, identifier bigint, schema_id bigint,"

@@ -16,8 +16,8 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's users know it by 
 from ..table.rowlevel.append_table import ChangeFiles, changed_here
 from ..table.rowlevel.file_change import FileChange, FileChanger
 from ..table.scan.split import Split
-from .scan import TASK_BYTES, packed
-from .session import parallelism
+from .reading.scan import TASK_BYTES, packed
+from .sessions.session import parallelism
 from .tasks import SPLIT_SCHEMA, ChangeTask
 from .write_job import run_job
 

@@ -29,18 +29,18 @@ from ..table.writing.overwrites import overwrite_spec, snapshot_read
 from ..table.writing.transaction import Transaction, check_identity
 from ..table.writing.unfinished import committing, discard
 from ..table.writing.writer import keys_of
-from .asked import Asked
 from .columns import Columns, match_columns
 from .evolving import with_new_columns
-from .read_marks import read_by
+from .options.asked import Asked
+from .options.source_options import SourceOptions
+from .reading.read_marks import read_by
 from .rows.numbering import Numbering
 from .rows.postponed import PostponedPlan
 from .rows.routing import check_written_by_spark
-from .session import OVERWRITE_MODE
-from .shipping import Carried
-from .source_options import SourceOptions
+from .sessions.session import OVERWRITE_MODE
+from .sessions.shipping import Carried
+from .sessions.worker_errors import one_sentence
 from .tasks import WriteTask
-from .worker_errors import one_sentence
 
 _LOG = logging.getLogger("lakelatch.spark")
 

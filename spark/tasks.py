@@ -27,8 +27,8 @@ from ..table.conforming.conform import Conformer
 from ..table.reading.arrow import SplitReader
 from ..table.rowlevel.file_change import FileChange, FileChanger
 from ..table.scan.split import Split
+from ..table.writing.buckets.placement import bucket_function
 from ..table.writing.overwrites import with_partition
-from ..table.writing.placement import bucket_function
 from ..table.writing.unfinished import discard
 from ..table.writing.writer import TableWriter, keys_of
 from .rows.dynamic import DynamicPlan

@@ -44,25 +44,25 @@ from ..table.compaction.inline import compact_written
 from ..table.create import Schema, create_table, drop_table, open_table
 from ..table.table import Table
 from ..table.writing.beginning import Beginning
+from ..table.writing.buckets.placement import UNAWARE_BUCKET
 from ..table.writing.overwrites import overwrite_spec, snapshot_read
-from ..table.writing.placement import UNAWARE_BUCKET
 from ..table.writing.replays import check_replay
 from ..table.writing.transaction import Transaction
 from ..table.writing.unfinished import discard
-from .asked import Asked, Cluster, Mode
 from .batch_size import large_batches
 from .columns import match_columns
 from .evolving import with_new_columns
-from .read_marks import read_at
+from .options.asked import Asked, Cluster, Mode
+from .reading.read_marks import read_at
 from .rows.dynamic import DynamicPlan
 from .rows.numbering import Numbering
 from .rows.postponed import PostponedPlan
 from .rows.routing import TASKS_PER_CORE, check_buckets, check_written_by_spark
-from .session import checked_url, overwrite_mode, parallelism, tells_case
-from .shipping import check_workers, shipped
+from .sessions.session import checked_url, overwrite_mode, parallelism, tells_case
+from .sessions.shipping import check_workers, shipped
+from .sessions.zones import partition_in, session_zone
 from .tasks import MESSAGE_SCHEMA, ChangeTask, RewriteTask, WriteTask, messages_of
 from .types import from_spark_schema
-from .zones import partition_in, session_zone
 
 _LOG = logging.getLogger("lakelatch.spark")
 _OURS = re.compile(r"lakelatch\.core\.errors\.(\w+): ([^\n]+)")

@@ -35,7 +35,7 @@ from .scan.fallback import alone, file_schemas_of
 from .scan.plan import plan_scan
 from .scan.row_runs import first_row, row_count
 from .scan.split import Split
-from .writing.data_writer import DataFileWriter, FileSettings
+from .writing.files.data_writer import DataFileWriter, FileSettings
 from .writing.unfinished import discard
 from .writing.writer import check_writable
 

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-from ..backends.deadline import operation
+from ..backends.requests.deadline import operation
 from ..core import options as opt
 from ..core.arguments import listed, mapping, names
 from ..core.errors import InvalidArgument, LakelatchError, StoreUnavailable, TableExists, TableNotFound, Unsupported
@@ -43,7 +43,7 @@ class Schema:
     """
 
     def __init__(self, columns: Sequence[tuple[str, Any] | Field]) -> None:
-        from ..core.metadata.field_edits import numbered
+        from ..core.metadata.schemas.field_edits import numbered
         from ..core.rows.type_text import parse_sql_type
         from ..core.rows.types import Field, parse_type, walk_fields
 
@@ -108,10 +108,10 @@ def create_table(
     from ..backends.registry import open_store
     from ..backends.trust import allow_here
     from ..coordinator.schema_commit import create_first_schema
-    from ..core.metadata.column_options import check_names
-    from ..core.metadata.foreign_options import check_foreign
-    from ..core.metadata.key_checks import check_keyed
     from ..core.metadata.schema import new_schema
+    from ..core.metadata.schemas.column_options import check_names
+    from ..core.metadata.schemas.foreign_options import check_foreign
+    from ..core.metadata.schemas.key_checks import check_keyed
     from ..core.metadata.table_identity import with_identity
     from ..core.option_names import check_option_name
     from ..core.places import named_locations

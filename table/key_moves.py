@@ -20,8 +20,8 @@ from ..coordinator.history.timeline import Timeline
 from ..core import options as opt
 from ..core.metadata.data_file import ADD, DataFile, ManifestEntry, PartitionBucket
 from ..core.metadata.hash_index import BucketHashes, MovedKeys, decode_hashes, encode_hashes
-from ..core.metadata.merge_rules import row_fields
 from ..core.metadata.schema import TableSchema
+from ..core.metadata.schemas.merge_rules import row_fields
 from ..core.paths import TablePaths
 from ..core.places import FileKeys, codec_of
 from ..core.rows.bucket import key_hashes
@@ -29,8 +29,8 @@ from ..core.rows.whole import one_batch, taken
 from ..core.typed import Array
 from .formats.external import located
 from .reading.run_reader import RunReader
-from .writing.key_files import KeyFileWriter, arrow_rows
-from .writing.placement import NO_TOTAL_BUCKETS
+from .writing.buckets.placement import NO_TOTAL_BUCKETS
+from .writing.files.key_files import KeyFileWriter, arrow_rows
 
 
 @dataclass

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from ..backends.deadline import timed
+from ..backends.requests.deadline import timed
 from ..core import arguments
 from ..core import options as opt
 from ..core.errors import InvalidArgument
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from ..core.metadata.data_file import PartitionBucket
     from ..core.metadata.schema import TableSchema
     from ..core.metadata.snapshot import Snapshot
-    from .writing.placing import KeyLookups
+    from .writing.buckets.placing import KeyLookups
     from .writing.transaction import Transaction
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from ..backends.threads import PerProcess, forked_lock
+from ..backends.requests.threads import PerProcess, forked_lock
 from ..coordinator.surroundings import MACHINE, Surroundings
 from ..core import options as opt
 from ..core.metadata.schema import TableSchema

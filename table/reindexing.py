@@ -33,8 +33,8 @@ from ..core.file_index.writing import FileIndexBuilder
 from ..core.html_text import ShownAsText
 from ..core.metadata.data_file import DataFile
 from ..core.metadata.folding import live
-from ..core.metadata.merge_rules import POSTPONED
 from ..core.metadata.schema import TableSchema
+from ..core.metadata.schemas.merge_rules import POSTPONED
 from ..core.paths import INDEX_SUFFIX, format_of
 from ..core.places import FileKeys, codec_of, is_external
 from ..core.rows.types import AtomicType, Field, MapType

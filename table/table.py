@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from ..backends.deadline import timed
+from ..backends.requests.deadline import timed
 from ..core import arguments
 from ..core.errors import InvalidArgument
 from ..core.html_text import facts, grid

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from lakelatch.core.metadata.data_file import SimpleStats
-from lakelatch.core.rows.binary_row import encode_row
+from lakelatch.core.rows.binary.binary_row import encode_row
 from lakelatch.core.rows.types import Field
 from lakelatch.core.rows.values import order_key
 from lakelatch.core.statistics.collect import StatsCollector, StatsMode

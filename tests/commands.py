@@ -10,7 +10,7 @@ import argparse
 from collections.abc import Iterator
 from pathlib import Path
 
-from lakelatch.cli.exit_codes import MEANINGS
+from lakelatch.cli.frame.exit_codes import MEANINGS
 from lakelatch.cli.main import build_parser
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "reference" / "commands.md"

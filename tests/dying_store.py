@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from lakelatch.backends.memory import MemoryStore
+from lakelatch.backends.requests.threads import forked_lock
 from lakelatch.backends.store import ObjectInfo, PutOutcome
-from lakelatch.backends.threads import forked_lock
 
 
 class Died(BaseException):

@@ -14,8 +14,8 @@ from fragile import Fragile
 from lakelatch.backends.memory import MemoryStore
 from lakelatch.backends.store import PutOutcome
 from lakelatch.coordinator.commit.committer import Committer
-from lakelatch.coordinator.maintenance.expire import apply_expiry, plan_expiry
-from lakelatch.coordinator.maintenance.retention import Retention
+from lakelatch.coordinator.maintenance.expiry.expire import apply_expiry, plan_expiry
+from lakelatch.coordinator.maintenance.expiry.retention import Retention
 from lakelatch.coordinator.surroundings import MACHINE
 from lakelatch.core.metadata.schema import new_schema
 from lakelatch.core.metadata.snapshot import Snapshot

@@ -10,8 +10,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from lakelatch.backends.around.metered import MeteredStore
 from lakelatch.backends.memory import MemoryStore
-from lakelatch.backends.metered import MeteredStore
 from lakelatch.backends.store import PutOutcome, Store, Unknown
 from lakelatch.coordinator.commit.attempt import WRITER_VERSION
 from lakelatch.coordinator.commit.committer import Committer

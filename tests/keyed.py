@@ -21,7 +21,7 @@ from lakelatch.core.metadata.schema import TableSchema, new_schema
 from lakelatch.core.metadata.snapshot import Snapshot
 from lakelatch.core.paths import TablePaths
 from lakelatch.core.rows.arrow import from_arrow_schema
-from lakelatch.core.rows.binary_row import encode_row
+from lakelatch.core.rows.binary.binary_row import encode_row
 from lakelatch.core.rows.types import AtomicType
 
 NUMBERS = itertools.count()

@@ -14,8 +14,8 @@ from values import decode_rows, encode_rows
 
 import lakelatch as ll
 from lakelatch.core.errors import InvalidArgument
-from lakelatch.core.metadata.merge_rules import MergeRules, merge_rules
 from lakelatch.core.metadata.schema import new_schema
+from lakelatch.core.metadata.schemas.merge_rules import MergeRules, merge_rules
 from lakelatch.core.rows.types import Field
 from lakelatch.table.merging.merge import merge_section
 

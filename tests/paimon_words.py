@@ -11,8 +11,8 @@ from typing import get_args
 
 from lakelatch.core.file_index.options import KINDS as INDEX_KINDS
 from lakelatch.core.metadata import data_file, deletion_vector, hash_index
-from lakelatch.core.metadata.lookup_rules import PRODUCERS
 from lakelatch.core.metadata.snapshot import KINDS, OPERATIONS, CommitKind, OperationWord
+from lakelatch.core.metadata.sorted_runs.lookup_rules import PRODUCERS
 from lakelatch.core.rows.types import ATOMIC_ROOTS, UNRELEASED_ROOTS
 from lakelatch.table.merging.merge import ENGINES
 

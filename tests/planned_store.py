@@ -7,11 +7,11 @@ from typing import Any
 
 import fsspec.asyn
 
-from lakelatch.backends.answers import Answer, AnswerTable
-from lakelatch.backends.object_store import FsspecStore, bucket_root
-from lakelatch.backends.patience import Patience
+from lakelatch.backends.files.object_store import FsspecStore, bucket_root
+from lakelatch.backends.files.upload import Multipart
+from lakelatch.backends.requests.answers import Answer, AnswerTable
+from lakelatch.backends.requests.patience import Patience
 from lakelatch.backends.store import Capabilities
-from lakelatch.backends.upload import Multipart
 
 QUICK = Patience(deadline_seconds=7.0, sends=3, first_wait_seconds=0.001, longest_wait_seconds=0.001)
 

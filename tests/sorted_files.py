@@ -13,8 +13,8 @@ import pyarrow as pa
 
 import lakelatch as ll
 from lakelatch.coordinator.commit.message import CommitMessage
-from lakelatch.core.rows.binary_row import encode_row
-from lakelatch.table.writing.key_files import KeyFileWriter, arrow_rows
+from lakelatch.core.rows.binary.binary_row import encode_row
+from lakelatch.table.writing.files.key_files import KeyFileWriter, arrow_rows
 
 
 def add_files(table: ll.Table, *files: Sequence[dict[str, Any]] | pa.RecordBatch, levels: Sequence[int] = ()) -> None:

@@ -9,8 +9,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from lakelatch.backends.around.metered import MeteredStore
 from lakelatch.backends.memory import MemoryStore
-from lakelatch.backends.metered import MeteredStore
 from lakelatch.backends.store import PutOutcome
 from lakelatch.coordinator.commit.committer import Committer
 from lakelatch.coordinator.commit.message import PendingUpload

@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ...backends.probe import PROBED, probe
-from ...backends.refusals import raise_undone
+from ...backends.requests.refusals import raise_undone
 from ...backends.store import ObjectNotFound, Store
 from ...core.errors import InvalidArgument, TableExists, missing
 from ...core.metadata.snapshot import Snapshot, parse_snapshot

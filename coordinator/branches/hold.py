@@ -14,7 +14,7 @@ from hashlib import sha256
 from ...backends.store import ObjectNotFound, Store
 from ...core.errors import TableCorrupt
 from ...core.paths import BRANCH_DIR, DEFAULT_BRANCH
-from ..commit.restored import hold_as
+from ..commit.checks.restored import hold_as
 from ..history.timeline import Timeline
 from .claim import Claim, claim_key, claim_of
 

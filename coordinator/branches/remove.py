@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ...backends.elsewhere import delete_located
-from ...backends.folders import remove_folders
-from ...backends.refusals import past_refusals
+from ...backends.files.folders import remove_folders
+from ...backends.requests.refusals import past_refusals
 from ...backends.store import ObjectNotFound, Store
 from ...core import options as opt
 from ...core.errors import InvalidArgument, StoreUnavailable, TableExists

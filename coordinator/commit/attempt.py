@@ -18,9 +18,9 @@ from ...core.avro.columnar import FORMATS
 from ...core.errors import Unsupported
 from ...core.metadata.data_file import ADD, IndexEntry, ManifestEntry
 from ...core.metadata.folding import summarise
-from ...core.metadata.layout import SCHEMA_PROPERTY
 from ...core.metadata.manifest import ManifestFile, encode_index_manifest, encode_manifest, encode_manifest_list
 from ...core.metadata.schema import TableSchema
+from ...core.metadata.schemas.layout import SCHEMA_PROPERTY
 from ...core.metadata.snapshot import BATCH_IDENTIFIER, WRITER, Snapshot
 from ...core.options import TableOptions
 from ...core.paths import TablePaths

@@ -19,8 +19,8 @@ from ...core.places import codec_of
 from ..history.base import Base
 from ..history.timeline import Timeline, ref_of
 from ..surroundings import Surroundings
-from .bucket_numbers import Buckets
 from .knowledge import Knowledge
+from .settling.bucket_numbers import Buckets
 
 
 class BaseNumbers:

@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import cached_property
 
-from ...backends.deadline import answered_within
+from ...backends.around.metered import MeteredStore
 from ...backends.elsewhere import fixed_url, place_of
-from ...backends.metered import MeteredStore
 from ...backends.probe import PROBED, probe
+from ...backends.requests.deadline import answered_within
 from ...backends.store import ObjectNotFound, Store
 from ...core import options as opt
 from ...core.errors import (
@@ -57,18 +57,18 @@ from ..watching.observe import Watch, watch
 from ..watching.watcher import About
 from .attempt import FileNames, MetadataWriter
 from .base_numbers import BaseNumbers
-from .bucket_numbers import Buckets
+from .checks.layout import follow_landed
 from .driver import Driver
-from .group import Group, may_ride
-from .hash_indexes import HashIndexes
 from .knowledge import Knowledge
-from .layout import follow_landed
 from .receipt import Receipt
 from .request import CommitRequest
 from .retries import RetryPolicy
-from .rider import Rider, read_rider
+from .riding.group import Group, may_ride
+from .riding.rider import Rider, read_rider
 from .run import CommitRun
-from .settling import Settler
+from .settling.bucket_numbers import Buckets
+from .settling.hash_indexes import HashIndexes
+from .settling.settler import Settler
 from .side_by_side import UPLOAD_THREADS
 from .time_budget import TimeBudget
 from .turns import Turns

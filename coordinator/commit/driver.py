@@ -24,7 +24,7 @@ from ..protocol.events import Event
 from ..protocol.machine import CommitState, step
 from ..watching.observe import Watch
 from .attempt import MetadataFile
-from .rider import Rider
+from .riding.rider import Rider
 from .run import CommitRun
 from .side_by_side import SideBySide
 from .time_budget import TimeBudget

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import math
 
-from ...backends.threads import PerProcess, forked_lock
+from ...backends.requests.threads import PerProcess, forked_lock
 from ...core.metadata.schema import TableSchema
 from ..history.base import Base
 from ..identities.recall import Known
 from ..surroundings import Surroundings
-from .bucket_numbers import BucketMemory
-from .hash_indexes import HashMemory
 from .retries import Crowd
+from .settling.bucket_numbers import BucketMemory
+from .settling.hash_indexes import HashMemory
 
 
 class NewestBase:

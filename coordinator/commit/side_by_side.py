@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 
-from ...backends.threads import forked_lock
+from ...backends.requests.threads import forked_lock
 from ...core.errors import LakelatchError
 
 UPLOAD_THREADS = 8

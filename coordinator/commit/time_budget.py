@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from contextlib import AbstractContextManager, nullcontext
 
-from ...backends.deadline import answered_within
+from ...backends.requests.deadline import answered_within
 from ..surroundings import LEAST_LOOK_S, Surroundings
 
 ANSWER_WITHIN_S = 120.0

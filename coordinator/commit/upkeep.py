@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable
 from concurrent.futures import Executor
 
-from ...backends.deadline import answered_within
+from ...backends.requests.deadline import answered_within
 from ..surroundings import Surroundings
 
 _LOG = logging.getLogger("lakelatch.upkeep")

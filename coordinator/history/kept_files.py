@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 
-from ...backends.threads import forked_lock
+from ...backends.requests.threads import forked_lock
 
 
 class KeptFiles:

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent.futures import Executor
 
-from ...backends.refusals import raise_undone
+from ...backends.requests.refusals import raise_undone
 from ...backends.store import ObjectNotFound, Store
 from ...core.errors import TableCorrupt, TableNotFound, missing
-from ...core.metadata.dropped import is_dropped
 from ...core.metadata.schema import TableSchema, parse_schema
+from ...core.metadata.schemas.dropped import is_dropped
 from ...core.paths import TablePaths
 from ..surroundings import MACHINE
 from .parallel import ParallelReads

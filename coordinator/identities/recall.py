@@ -12,8 +12,8 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
+from ...backends.requests.threads import forked_lock
 from ...backends.store import ObjectNotFound
-from ...backends.threads import forked_lock
 from ...core.errors import TableCorrupt
 from ...core.metadata.snapshot import Snapshot
 from ..history.kept_files import KeptFiles

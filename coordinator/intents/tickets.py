@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from ...backends.refusals import DeletionRefused
+from ...backends.requests.refusals import DeletionRefused
 from ...backends.store import ObjectInfo
 from ...core.errors import LakelatchError
 from ..history.timeline import Timeline

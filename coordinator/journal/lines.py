@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from ...backends.requests.threads import forked_lock
 from ...backends.store import AlreadyThere, Created, PutOutcome, Unknown
-from ...backends.threads import forked_lock
 from ...backends.trust import spelled
 from ...core.errors import InvalidArgument, LakelatchError, StoreUnavailable, TableCorrupt
 from ...core.json_text import parse_json

@@ -17,7 +17,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from ...backends.elsewhere import fixed_url
-from ...backends.refusals import DeletionRefused
+from ...backends.requests.refusals import DeletionRefused
 from ...backends.store import AlreadyThere, Created, ObjectNotFound, PutOutcome, Store, Unknown
 from ...backends.trust import check_allowed
 from ...core import options as opt

@@ -24,8 +24,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
+from ...backends.requests.threads import forked_lock
 from ...backends.store import AlreadyThere, PutOutcome, Unknown
-from ...backends.threads import forked_lock
 from ..protocol import events as ev
 from .lines import Damage, Entry, line_of, undamaged
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ...backends.folders import copy
+from ...backends.files.folders import copy
 from ...backends.store import Created, ObjectInfo, ObjectNotFound, Store
 from ...core import options as opt
 from ...core.errors import (
@@ -47,8 +47,8 @@ from ..journal.object_journal import FOLDER as JOURNAL
 from ..surroundings import MACHINE, Surroundings
 from .deletion import Progress
 from .drop import METADATA, is_own
-from .reachable import Candidates, Reach
-from .roots import root_of
+from .reach.reachable import Candidates, Reach
+from .reach.roots import root_of
 
 _ROOT_DIRS = (SNAPSHOT_DIR, TAG_DIR, CHANGELOG_DIR, CONSUMER_DIR, SCHEMA_DIR)
 _ROOT = re.compile(rf"^(?:{BRANCH_DIR}/branch-[^/]+/)?(?:{'|'.join(_ROOT_DIRS)})/[^./][^/]*$")

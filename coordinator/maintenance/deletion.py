@@ -14,8 +14,8 @@ from itertools import islice
 from ...backends.elsewhere import delete_located
 from ...backends.store import ObjectInfo, Store
 from ...core.errors import CommitConflict
-from .reachable import Usage
-from .roots import Root, list_roots, read_roots
+from .reach.reachable import Usage
+from .reach.roots import Root, list_roots, read_roots
 
 Progress = Callable[[int, int], None]
 """Called with the number of files deleted so far, and the total."""

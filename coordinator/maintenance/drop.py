@@ -14,12 +14,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ...backends.elsewhere import delete_located
-from ...backends.folders import remove_folders
-from ...backends.refusals import past_refusals
+from ...backends.files.folders import remove_folders
+from ...backends.requests.refusals import past_refusals
 from ...backends.store import ObjectInfo, ObjectNotFound, Store
 from ...core.errors import InvalidArgument, StoreUnavailable, TableNotFound
 from ...core.html_text import ShownAsText
-from ...core.metadata.dropped import is_dropped, marked_dropped
+from ...core.metadata.schemas.dropped import is_dropped, marked_dropped
 from ...core.paths import (
     BRANCH_DIR,
     CHANGELOG_DIR,

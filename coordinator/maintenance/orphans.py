@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ...backends.elsewhere import delete_located, store_elsewhere
-from ...backends.refusals import DeletionRefused, past_refusals
+from ...backends.requests.refusals import DeletionRefused, past_refusals
 from ...backends.store import ObjectInfo, Store
 from ...core import options as opt
 from ...core.html_text import ShownAsText
@@ -40,9 +40,9 @@ from ..intents.shelf import KEY as INTENT_KEY
 from ..intents.shelf import everywhere
 from ..journal.object_journal import FOLDER as JOURNAL_FOLDER
 from .deletion import Progress
-from .names import CHUNK, FileSpool
-from .roots import list_roots
-from .used import MANIFESTS_AT_ONCE, ReadManifests, UsedFiles, in_groups, read_journals
+from .reach.names import CHUNK, FileSpool
+from .reach.roots import list_roots
+from .reach.used import MANIFESTS_AT_ONCE, ReadManifests, UsedFiles, in_groups, read_journals
 
 DAY_MS = 24 * 3_600_000
 YOUNGEST_MS = 3_600_000

@@ -19,8 +19,8 @@ from itertools import count
 from typing import Any
 
 from ...backends.elsewhere import delete_located, located
-from ...backends.folders import copy
-from ...backends.refusals import past_refusals
+from ...backends.files.folders import copy
+from ...backends.requests.refusals import past_refusals
 from ...backends.store import ObjectInfo, ObjectNotFound, Store
 from ...core.errors import InvalidArgument, TableCorrupt
 from ...core.html_text import ShownAsText
@@ -29,8 +29,8 @@ from ...core.metadata.schema import TableSchema
 from ...core.places import is_external, plain_url
 from ..history.timeline import Timeline
 from .deletion import Progress
-from .names import FileSpool
 from .orphans import OrphanPlan, data_pattern, external_locations, in_a_folder_of_the_format, look_again, still_unused
+from .reach.names import FileSpool
 
 FOLDER = "lakelatch/quarantine/"
 _HEADS, _LISTS, _FILES, _ELSEWHERE = (f"{FOLDER}{part}/" for part in ("heads", "lists", "files", "elsewhere"))

@@ -20,7 +20,7 @@ from hashlib import sha256
 from typing import Any
 
 from ...backends.elsewhere import location_of
-from ...backends.folders import copy
+from ...backends.files.folders import copy
 from ...backends.store import Created, ObjectInfo, ObjectNotFound, Store
 from ...core import options as opt
 from ...core.errors import CommitConflict, InvalidArgument, StoreUnavailable, TableCorrupt, Unsupported, missing
@@ -42,8 +42,8 @@ from ..surroundings import MACHINE, Surroundings
 from .clone import holds, remove_leftovers
 from .deletion import Progress
 from .drop import REFERENCED
-from .reachable import Reach
-from .roots import Root
+from .reach.reachable import Reach
+from .reach.roots import Root
 
 CLONED = "cloned"
 """The clone's own tag of the snapshot that it begins with. Apache Paimon's expiry deletes no data file that a tag holds."""

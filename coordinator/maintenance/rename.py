@@ -6,7 +6,7 @@ Invariant: the table is at one of the two places at each moment, whole. A place 
 
 from __future__ import annotations
 
-from ...backends.folders import move
+from ...backends.files.folders import move
 from ...backends.store import Store
 from ...core.errors import TableExists, TableNotFound
 from ...core.paths import TablePaths

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
 
-from ...backends.refusals import raise_undone
+from ...backends.requests.refusals import raise_undone
 from ...backends.store import AlreadyThere, ObjectNotFound, Unknown
 from ...core.errors import InvalidArgument, LakelatchError, OutcomeUnknown, StoreUnavailable, TableCorrupt
 from ...core.html_text import ShownAsText
@@ -24,8 +24,8 @@ from ...core.metadata.folding import fold, live
 from ...core.metadata.schema import TableSchema
 from ...core.metadata.snapshot import Snapshot, parse_snapshot
 from ...core.places import FileKeys, is_external
+from ..commit.checks.restored import PROTECTING_TAG, protecting_tag
 from ..commit.request import Isolation, Remarks, Restoration
-from ..commit.restored import PROTECTING_TAG, protecting_tag
 from ..history.announced import expires_below
 from ..history.presence import sizes_of
 from ..history.timeline import Timeline

@@ -19,18 +19,18 @@ from ...core.metadata.data_file import ADD, DELETE, IndexEntry, ManifestEntry, P
 from ...core.metadata.deletion_vector import INDEX_TYPE
 from ...core.metadata.folding import fold
 from ...core.metadata.hash_index import INDEX_TYPE as HASH_INDEX
-from ...core.metadata.merge_rules import merge_rules
 from ...core.metadata.schema import TableSchema
+from ...core.metadata.schemas.merge_rules import merge_rules
 from ...core.metadata.snapshot import UNDONE, UNDONE_COMMIT, Snapshot, replaced_by
 from ...core.places import FileKeys
 from ..commit.attempt import FileNames
-from ..commit.changes_since import ChangesSince
-from ..commit.conflicts import Conflict
-from ..commit.index_files import with_vectors_of
+from ..commit.checks.changes_since import ChangesSince
+from ..commit.checks.conflicts import Conflict
+from ..commit.checks.restored import PROTECTING_TAG
+from ..commit.checks.undoing import builds_on
 from ..commit.message import PendingUpload
 from ..commit.request import Remarks, Undoing
-from ..commit.restored import PROTECTING_TAG
-from ..commit.undoing import builds_on
+from ..commit.settling.index_files import with_vectors_of
 from ..history.timeline import Timeline
 from ..intents.carried import Carried
 from ..intents.commits import Commit

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ...backends.deadline import answered_within
+from ...backends.requests.deadline import answered_within
 from ...core.errors import LakelatchError, OutcomeUnknown
 from ...core.metadata.data_file import ADD
 from ...core.metadata.schema import TableSchema

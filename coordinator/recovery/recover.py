@@ -24,9 +24,9 @@ from ...core.html_text import ShownAsText
 from ...core.metadata.snapshot import parse_snapshot
 from ...core.paths import TablePaths
 from ...core.typed import assert_never
+from ..commit.checks.layout import follow_snapshot
 from ..commit.committer import Committer
-from ..commit.layout import follow_snapshot
-from ..commit.rider import read_rider
+from ..commit.riding.rider import read_rider
 from ..history.base import LONGEST_AGE_MS
 from ..history.timeline import Timeline
 from ..intents.intent import Intent, parse_intent

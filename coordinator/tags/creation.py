@@ -8,7 +8,7 @@ otherwise an expiry, or a deletion of the other tag, may have overlooked the new
 
 from __future__ import annotations
 
-from ...backends.refusals import raise_undone
+from ...backends.requests.refusals import raise_undone
 from ...backends.store import ObjectNotFound
 from ...core.errors import InvalidArgument, LakelatchError
 from ...core.metadata.schema import TableSchema

@@ -16,7 +16,7 @@ from hashlib import sha256
 from typing import Any
 
 from ...backends.elsewhere import delete_located
-from ...backends.refusals import past_refusals
+from ...backends.requests.refusals import past_refusals
 from ...backends.store import ObjectInfo, ObjectNotFound
 from ...core.arguments import text
 from ...core.errors import CommitConflict, InvalidArgument
@@ -26,8 +26,8 @@ from ...core.metadata.tag import SUCCESS_FOLDER, SUCCESS_SUFFIX, Tag, parse_tag
 from ...core.paths import UNTAGGED_DIR
 from ..history.timeline import Timeline
 from ..maintenance.deletion import Progress, Steps, second_look
-from ..maintenance.reachable import Reach, Usage
-from ..maintenance.roots import Root, list_roots, read_roots
+from ..maintenance.reach.reachable import Reach, Usage
+from ..maintenance.reach.roots import Root, list_roots, read_roots
 
 
 @dataclass(frozen=True)

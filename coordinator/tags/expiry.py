@@ -11,7 +11,7 @@ from datetime import datetime, timedelta, timezone
 
 from ...core.metadata.tag import Tag
 from ..branches.hold import is_branch_tag
-from ..commit.restored import protected_by
+from ..commit.checks.restored import protected_by
 from ..history.timeline import Timeline
 from ..maintenance.drop import REFERENCED
 from ..maintenance.reference import CLONED

@@ -12,7 +12,7 @@ from __future__ import annotations
 import logging
 from dataclasses import asdict
 
-from ...backends.metered import StoreRequest
+from ...backends.around.metered import StoreRequest
 from ...core.errors import OutcomeUnknown
 from ..protocol.events import Event, event_json
 from ..protocol.machine import CommitState

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Sequence
 from types import TracebackType
 
-from ...backends.metered import StoreRequest
+from ...backends.around.metered import StoreRequest
 from ...core.errors import OutcomeUnknown
 from ...core.typed import assert_never
 from ..protocol import effects as do

@@ -17,7 +17,7 @@ from opentelemetry import metrics, trace
 from opentelemetry.context import Context
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode
 
-from ...backends.metered import StoreRequest
+from ...backends.around.metered import StoreRequest
 from ..protocol import events as ev
 from ..protocol.events import Event, event_json
 from ..protocol.machine import CommitState, Phase

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from ...backends.metered import StoreRequest
+from ...backends.around.metered import StoreRequest
 from ..protocol import events as ev
 from ..protocol.events import Event
 from ..protocol.machine import CommitState

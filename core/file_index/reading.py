@@ -15,14 +15,14 @@ from pyroaring import BitMap
 from ..rows.types import AtomicType
 from ..typed import assert_never
 from .asking import AllOf, AnyOf, Asked, IndexedColumn, OneColumn
-from .bitmap import BitmapReader
+from .bitmaps.bitmap import BitmapReader
+from .bitmaps.bsi import BsiReader
+from .bitmaps.range_bitmap import RangeBitmapReader
 from .block import Block, Fetch
 from .bloom import BloomReader
-from .bsi import BsiReader
 from .container import parse_container
 from .keys import KeyForm, Question
 from .options import BITMAP, BLOOM, BSI, KINDS, RANGE_BITMAP, takes
-from .range_bitmap import RangeBitmapReader
 
 
 class IndexReader(Protocol):

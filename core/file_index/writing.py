@@ -14,14 +14,14 @@ import pyarrow.compute as pc
 
 from ..errors import InvalidArgument
 from ..options import parse_size
-from .bitmap import VERSION_2
-from .bitmap_builder import DEFAULT_BLOCK_BYTES, BitmapBuilder
+from .bitmaps.bitmap import VERSION_2
+from .bitmaps.bitmap_builder import DEFAULT_BLOCK_BYTES, BitmapBuilder
+from .bitmaps.bsi import BsiBuilder
+from .bitmaps.range_bitmap import DEFAULT_CHUNK_BYTES, RangeBitmapBuilder
 from .bloom import DEFAULT_FPP, DEFAULT_ITEMS, BloomBuilder
-from .bsi import BsiBuilder
 from .container import write_container
 from .keys import KeyForm, key_array
 from .options import BITMAP, BLOOM, BSI, IndexSpec
-from .range_bitmap import DEFAULT_CHUNK_BYTES, RangeBitmapBuilder
 
 _UNCHUNKED = ("BOOLEAN", "TINYINT", "SMALLINT")
 

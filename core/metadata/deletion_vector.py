@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import TableCorrupt
-from ..file_index.roaring import bitmap_of, checked_bitmap, checked_bitmap64, serialized
+from ..file_index.bitmaps.roaring import bitmap_of, checked_bitmap, checked_bitmap64, serialized
 from .data_file import DeletionVectorRange
 
 INDEX_TYPE = "DELETION_VECTORS"

@@ -15,7 +15,7 @@ from typing import Any
 from .. import options as opt
 from ..errors import TableCorrupt
 from ..options import TableOptions
-from ..rows.binary_row import decode_row, encode_row
+from ..rows.binary.binary_row import decode_row, encode_row
 from ..rows.types import Field
 from ..rows.values import order_key
 from .data_file import ADD, EMPTY_ROW, EntryIdentity, ManifestEntry, SimpleStats

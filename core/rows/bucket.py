@@ -17,9 +17,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..errors import InvalidArgument
-from .binary_row import row_bytes
-from .binary_row_block import RowBlock
-from .hive_hash import hive_hashes, value_hash
+from .binary.binary_row import row_bytes
+from .binary.binary_row_block import RowBlock
+from .binary.hive_hash import hive_hashes, value_hash
 from .types import DataType, Field, sql
 from .values import plain_array, root_of
 

@@ -20,7 +20,7 @@ from typing import Any
 
 from .. import arguments
 from ..errors import InvalidArgument, TableCorrupt, Unsupported
-from .binary_row import decode_row, encode_row
+from .binary.binary_row import decode_row, encode_row
 from .dates import date_to_days, whole_date
 from .java_text import date_sql, float_text, time_sql, timestamp_iso, timestamp_sql
 from .literals import Instant, Nanos, coerce_literal

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from ..errors import TableCorrupt
 from ..typed import Array
 from .arrow import to_arrow
-from .binary_row import (
+from .binary.binary_row import (
     COMPACT_DECIMAL_DIGITS,
     COMPACT_TIMESTAMP_DIGITS,
     INLINE_BYTES,
@@ -38,7 +38,7 @@ _FIRST_SECOND, _END_SECOND = -62_135_596_800, 253_402_300_800
 class StoredRows:
     """Stored rows with `arity` fields each, with the field count in front, as manifests hold them. Raises TableCorrupt.
 
-    >>> from .binary_row import encode_row
+    >>> from .binary.binary_row import encode_row
     >>> kinds = [AtomicType("INT"), AtomicType("VARCHAR")]
     >>> rows = StoredRows(pa.array([encode_row(v, kinds) for v in ([1, "a"], [None, "longer text"])], pa.binary()), 2)
     >>> rows.column(0, kinds[0]).to_pylist(), rows.column(1, kinds[1]).to_pylist()

@@ -18,7 +18,7 @@ from typing import Any
 
 from ..errors import InvalidArgument, TableCorrupt
 from ..metadata.data_file import SimpleStats
-from ..rows.binary_row import check_arity, decode_field, encode_row, row_arity
+from ..rows.binary.binary_row import check_arity, decode_field, encode_row, row_arity
 from ..rows.types import BINARY_ROOTS, STRING_ROOTS, AtomicType, DataType, Field
 from ..rows.values import order_key, root_of
 from .bounds import Bounds, array_bounds, footer_bounds, has_bounds, truncated

@@ -21,11 +21,11 @@ from pyspark.sql.pandas.functions import arrow_udf
 
 from ...core import options as opt
 from ...core.metadata.schema import TableSchema
-from ...core.rows.binary_row import INLINE_BYTES, null_area_bytes
+from ...core.rows.binary.binary_row import INLINE_BYTES, null_area_bytes
 from ...core.rows.bucket import SEED, BucketFunction
 from ...core.rows.types import DataType, Field
 from ...core.rows.values import root_of
-from ..shipping import shipped_function
+from ..sessions.shipping import shipped_function
 from ..tasks import BucketTask
 
 BUCKET = "bucket"

@@ -9,15 +9,15 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from ...backends.store import Store
-from ...coordinator.commit.hash_indexes import HashIndexes, HashMemory
+from ...coordinator.commit.settling.hash_indexes import HashIndexes, HashMemory
 from ...coordinator.history.timeline import Timeline
 from ...core import options as opt
-from ...core.metadata.bucket_mode import BucketMode, bucket_mode
 from ...core.metadata.schema import TableSchema
+from ...core.metadata.schemas.bucket_mode import BucketMode, bucket_mode
 from ...core.metadata.snapshot import Snapshot
 from ...core.paths import TablePaths
 from ...core.places import FileKeys
-from ...table.writing.dynamic_buckets import DynamicBuckets
+from ...table.writing.buckets.dynamic_buckets import DynamicBuckets
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from ...coordinator.commit.message import CommitMessage
 from ...core.errors import InvalidArgument
 from ...core.metadata.data_file import PartitionBucket
-from ...core.metadata.sequence_numbers import CLOCK_BITS
+from ...core.metadata.sorted_runs.sequence_numbers import CLOCK_BITS
 from ...table.writing.beginning import Beginning
 
 ROWS_OF_A_TASK = 1 << CLOCK_BITS

@@ -14,10 +14,10 @@ from math import gcd
 from ...backends.store import Store
 from ...coordinator.commit.base_numbers import BaseNumbers
 from ...core import options as opt
-from ...core.metadata.bucket_mode import BucketMode, bucket_mode
 from ...core.metadata.schema import TableSchema
-from ...table.writing.placement import Placement
-from ...table.writing.postponed import PostponedBuckets, SettledBuckets
+from ...core.metadata.schemas.bucket_mode import BucketMode, bucket_mode
+from ...table.writing.buckets.placement import Placement
+from ...table.writing.buckets.postponed import PostponedBuckets, SettledBuckets
 
 
 @dataclass(frozen=True)

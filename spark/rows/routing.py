@@ -16,9 +16,9 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's users know it by 
 
 from ...core.errors import Unsupported
 from ...core.metadata.schema import TableSchema
-from ...table.writing.placement import NO_TOTAL_BUCKETS
+from ...table.writing.buckets.placement import NO_TOTAL_BUCKETS
 from ...table.writing.writer import check_writable
-from ..session import parallelism
+from ..sessions.session import parallelism
 from .bucket_expressions import BUCKET, with_bucket
 
 TASKS_PER_CORE = 2

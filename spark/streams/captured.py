@@ -21,8 +21,8 @@ from ...core.errors import InvalidArgument
 from ...table.captured import DEBEZIUM, KIND, MAXWELL, MAXWELL_MARKS, Shape, looks_like
 from ...table.create import open_table
 from ...table.methods.streams import check_keys
-from ..asked import Asked, check_arguments
-from ..session import checked_url
+from ..options.asked import Asked, check_arguments
+from ..sessions.session import checked_url
 from ..write_job import carry_out
 
 _AT, _ROW = "_captured_at", "_captured_row"

@@ -29,10 +29,10 @@ from ...table.following.position import Position
 from ...table.following.ranges import Ranges
 from ...table.following.reader import batch_of
 from ...table.methods.streams import watched_timeline
-from ..change_scan import LEAST_BYTES, OPEN_BYTES, ChangeTask
-from ..shipping import Carried
-from ..source_options import SourceOptions
-from ..worker_errors import one_sentence
+from ..options.source_options import SourceOptions
+from ..reading.change_scan import LEAST_BYTES, OPEN_BYTES, ChangeTask
+from ..sessions.shipping import Carried
+from ..sessions.worker_errors import one_sentence
 
 try:  # Spark 4.2
     from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow as _AvailableNow

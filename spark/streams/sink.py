@@ -19,8 +19,8 @@ from ...coordinator.commit.receipt import Receipt
 from ...coordinator.journal.lines import address_of
 from ...coordinator.watching.batches import report_batch
 from ...core.errors import InvalidArgument, LakelatchError
-from ..asked import Asked, check_arguments
 from ..compaction import compact
+from ..options.asked import Asked, check_arguments
 from ..write_job import carry_out
 from .captured import applied
 from .writer import QUERY_ID, query_of_checkpoint, written

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ...backends.deadline import timed
-from ...backends.folders import folders, remove_folders
+from ...backends.files.folders import folders, remove_folders
 from ...backends.registry import open_store
+from ...backends.requests.deadline import timed
 from ...backends.storage_options import StorageOptions
 from ...backends.store import AlreadyThere, Created, ObjectNotFound
 from ...coordinator.history.parallel import READ_THREADS
@@ -24,7 +24,7 @@ from ...core.arguments import callback, listed
 from ...core.errors import InvalidArgument, StoreUnavailable
 from ...core.html_text import grid
 from ...core.json_text import parse_json
-from ...core.metadata.dropped import is_dropped
+from ...core.metadata.schemas.dropped import is_dropped
 from ...core.paths import DEFAULT_BRANCH, TablePaths
 from ..create import create_table, drop_table, is_table, open_table, rename_table
 from ..table import Table

@@ -19,8 +19,8 @@ from ...core.errors import InvalidArgument
 from ...core.metadata.change import Owner, owner_of
 from ...core.metadata.data_file import ADD, DELETE, DataFile, ManifestEntry
 from ...core.metadata.folding import fold
-from ...core.metadata.merge_rules import POSTPONED, MergeRules
 from ...core.metadata.schema import TableSchema
+from ...core.metadata.schemas.merge_rules import POSTPONED, MergeRules
 from ...core.metadata.snapshot import Snapshot
 from ..merging.sections import key_sections
 

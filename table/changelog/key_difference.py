@@ -17,8 +17,8 @@ import pyarrow.compute as pc
 
 from ...backends.store import Store
 from ...core.metadata.data_file import DataFile
-from ...core.metadata.merge_rules import LEVEL, MergeRules
 from ...core.metadata.schema import TableSchema
+from ...core.metadata.schemas.merge_rules import LEVEL, MergeRules
 from ..reading.arrow import arrow_schema_of
 from ..reading.key_rows import KeyRowReader
 from ..reading.section_reader import ColumnRows

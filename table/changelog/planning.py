@@ -16,8 +16,8 @@ from ...core.expressions.tree import Predicate
 from ...core.metadata.change import vector_places
 from ...core.metadata.data_file import IndexEntry, ManifestEntry
 from ...core.metadata.folding import live
-from ...core.metadata.merge_rules import merge_rules
 from ...core.metadata.schema import TableSchema
+from ...core.metadata.schemas.merge_rules import merge_rules
 from ...core.metadata.snapshot import Snapshot
 from ...core.places import codec_of
 from ...core.statistics.pruning import split_predicate

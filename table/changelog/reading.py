@@ -23,8 +23,8 @@ from ...core.errors import InvalidArgument, TableCorrupt
 from ...core.expressions.binding import condition_of
 from ...core.expressions.evaluate import to_arrow_mask
 from ...core.expressions.tree import Predicate
-from ...core.metadata.merge_rules import VALUE_KIND, merge_rules
 from ...core.metadata.schema import TableSchema
+from ...core.metadata.schemas.merge_rules import VALUE_KIND, merge_rules
 from ...core.rows.types import AtomicType, Field, string, timestamp
 from ..formats.data_source import BATCH_ROWS
 from ..reading.arrow import LOCAL_READ_THREADS, READ_THREADS, SplitReader, arrow_schema_of, fields_of, gathered

@@ -13,16 +13,16 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection, Iterable
 
-from ...coordinator.commit.bucket_numbers import Buckets
 from ...coordinator.commit.committer import Committer
+from ...coordinator.commit.settling.bucket_numbers import Buckets
 from ...coordinator.history.timeline import Timeline
 from ...core import options as opt
-from ...core.metadata.compaction_picks import PickRules, stop_trigger
 from ...core.metadata.data_file import ManifestEntry, PartitionBucket
 from ...core.metadata.folding import live, may_hold
-from ...core.metadata.merge_rules import POSTPONED, merge_rules
 from ...core.metadata.schema import TableSchema
+from ...core.metadata.schemas.merge_rules import POSTPONED, merge_rules
 from ...core.metadata.snapshot import Snapshot
+from ...core.metadata.sorted_runs.compaction_picks import PickRules, stop_trigger
 from ...core.places import codec_of
 from ..opened import OpenTable
 from .key_plan import bucket_compactions

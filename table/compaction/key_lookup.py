@@ -18,9 +18,9 @@ import pyarrow as pa
 
 from ...backends.store import Store
 from ...core.metadata.data_file import DataFile
-from ...core.metadata.lookup_rules import LookupRules, Upgrade
-from ...core.metadata.merge_rules import LEVEL
 from ...core.metadata.schema import TableSchema
+from ...core.metadata.schemas.merge_rules import LEVEL
+from ...core.metadata.sorted_runs.lookup_rules import LookupRules, Upgrade
 from ...core.places import FileKeys
 from ...core.rows.types import Field
 from ...core.typed import Array
@@ -29,7 +29,7 @@ from ..merging.groups import ColumnOf
 from ..merging.key_lookup import KeySet
 from ..merging.merge import merge_key_rows
 from ..reading.key_rows import KeyRowReader
-from ..writing.key_files import KeyFileWriter
+from ..writing.files.key_files import KeyFileWriter
 from .bucket_vectors import BucketVectors
 from .key_plan import BucketCompaction
 from .older_rows import OlderRows

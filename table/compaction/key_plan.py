@@ -16,15 +16,15 @@ from ...coordinator.surroundings import MACHINE
 from ...core import options as opt
 from ...core.errors import Unsupported
 from ...core.expressions.tree import Predicate
-from ...core.metadata.compaction_picks import Pick, PickRules, drops_deletes, pick, pick_all
 from ...core.metadata.data_file import IndexEntry, ManifestEntry
 from ...core.metadata.folding import live
-from ...core.metadata.levels import SortedRun, runs_of
-from ...core.metadata.lookup_rules import lookup_rules
-from ...core.metadata.merge_rules import POSTPONED, MergeRules, merge_rules
-from ...core.metadata.record_expiry import record_expiry
 from ...core.metadata.schema import TableSchema
+from ...core.metadata.schemas.merge_rules import POSTPONED, MergeRules, merge_rules
+from ...core.metadata.schemas.record_expiry import record_expiry
 from ...core.metadata.snapshot import Snapshot
+from ...core.metadata.sorted_runs.compaction_picks import Pick, PickRules, drops_deletes, pick, pick_all
+from ...core.metadata.sorted_runs.levels import SortedRun, runs_of
+from ...core.metadata.sorted_runs.lookup_rules import lookup_rules
 from ...core.places import codec_of
 from ..merging.merge import columns_to_merge
 from ..reading.expired import has_expired_rows
@@ -33,7 +33,7 @@ from ..scan.plan import may_hold
 from ..scan.refusals import check_files_readable
 from ..scan.split import Split
 from ..scan.split_planning import SplitPlanner
-from ..writing.key_files import KeyFileSettings
+from ..writing.files.key_files import KeyFileSettings
 
 
 @dataclass(frozen=True)

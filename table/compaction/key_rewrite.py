@@ -20,17 +20,17 @@ from ...coordinator.surroundings import MACHINE
 from ...core import options as opt
 from ...core.errors import Unsupported
 from ...core.metadata.data_file import SOURCE_COMPACT, DataFile, IndexEntry
-from ...core.metadata.lookup_rules import lookup_rules
-from ...core.metadata.merge_rules import POSTPONED, MergeRules
-from ...core.metadata.record_expiry import record_expiry
 from ...core.metadata.schema import TableSchema
+from ...core.metadata.schemas.merge_rules import POSTPONED, MergeRules
+from ...core.metadata.schemas.record_expiry import record_expiry
+from ...core.metadata.sorted_runs.lookup_rules import lookup_rules
 from ...core.paths import TablePaths
 from ..merging.sections import sections_of
 from ..reading.expired import has_expired_rows
 from ..reading.key_rows import KeyRowReader
 from ..scan.fallback import FileSchemas
 from ..scan.split import Split
-from ..writing.key_files import KeyFileSettings, KeyFileWriter
+from ..writing.files.key_files import KeyFileSettings, KeyFileWriter
 from ..writing.unfinished import unfinished
 from .key_lookup import KeyLookup, lookup_of
 from .key_plan import BucketCompaction, check_key_compactable

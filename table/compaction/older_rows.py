@@ -21,11 +21,11 @@ from ...core.expressions.binding import bind
 from ...core.expressions.columns import col
 from ...core.expressions.tree import Predicate
 from ...core.metadata.data_file import EMPTY_ROW, DataFile
-from ...core.metadata.key_order import ComparableKey, comparable_key
-from ...core.metadata.levels import runs_of
-from ...core.metadata.merge_rules import VALUE_KIND, MergeRules
 from ...core.metadata.schema import ROW_SEQUENCE, TableSchema
-from ...core.rows.binary_row import encode_row
+from ...core.metadata.schemas.merge_rules import VALUE_KIND, MergeRules
+from ...core.metadata.sorted_runs.key_order import ComparableKey, comparable_key
+from ...core.metadata.sorted_runs.levels import runs_of
+from ...core.rows.binary.binary_row import encode_row
 from ...core.rows.types import INTEGER_ROOTS, STRING_ROOTS
 from ...core.rows.values import column_values, root_of
 from ...core.typed import Array

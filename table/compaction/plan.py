@@ -23,15 +23,15 @@ from ...core.expressions.columns import col
 from ...core.expressions.tree import Predicate
 from ...core.html_text import ShownAsText
 from ...core.metadata.data_file import DataFile, IndexEntry
-from ...core.metadata.merge_rules import POSTPONED
 from ...core.metadata.schema import TableSchema
+from ...core.metadata.schemas.merge_rules import POSTPONED
 from ...core.metadata.snapshot import Snapshot
 from ...core.places import codec_of
 from ...core.statistics.pruning import split_predicate
 from ..scan.fallback import alone
 from ..scan.plan import plan_scan
 from ..scan.split import Split
-from ..writing.data_writer import DEFAULT_TARGET_BYTES, KEY_TABLE_TARGET_BYTES
+from ..writing.files.data_writer import DEFAULT_TARGET_BYTES, KEY_TABLE_TARGET_BYTES
 from ..writing.writer import check_writable
 from .key_plan import BucketCompaction, bucket_compactions, check_key_compactable, live_files
 

@@ -20,8 +20,8 @@ from ...coordinator.surroundings import MACHINE
 from ...core import options as opt
 from ...core.errors import CommitConflict
 from ...core.metadata.data_file import DataFile, ManifestEntry, PartitionBucket
-from ...core.metadata.merge_rules import POSTPONED
 from ...core.metadata.schema import TableSchema
+from ...core.metadata.schemas.merge_rules import POSTPONED
 from ...core.metadata.snapshot import Snapshot
 from ..reading.key_rows import KeyRowReader
 from ..scan.fallback import file_schemas_of

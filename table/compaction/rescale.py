@@ -28,18 +28,18 @@ from ...core.errors import CommitConflict, InvalidArgument, Unsupported
 from ...core.expressions.tree import Predicate
 from ...core.html_text import ShownAsText
 from ...core.metadata.data_file import SOURCE_COMPACT, IndexEntry, ManifestEntry
-from ...core.metadata.levels import level_count
-from ...core.metadata.merge_rules import POSTPONED
 from ...core.metadata.schema import TableSchema
+from ...core.metadata.schemas.merge_rules import POSTPONED
 from ...core.metadata.snapshot import Snapshot
+from ...core.metadata.sorted_runs.levels import level_count
 from ...core.paths import TablePaths
 from ..merging.sections import sections_of
 from ..reading.key_rows import KeyRowReader
 from ..scan.fallback import file_schemas_of
 from ..scan.split import Split
 from ..scan.split_planning import SplitPlanner
-from ..writing.key_files import KeyFileSettings, KeyFileWriter
-from ..writing.placement import bucket_function
+from ..writing.buckets.placement import bucket_function
+from ..writing.files.key_files import KeyFileSettings, KeyFileWriter
 from ..writing.unfinished import Unfinished, unfinished
 from .key_plan import check_key_compactable, live_files
 

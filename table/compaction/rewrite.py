@@ -25,7 +25,7 @@ from ...core.paths import TablePaths
 from ..reading.arrow import SplitReader
 from ..scan.fallback import FileSchemas
 from ..scan.split import Split
-from ..writing.data_writer import DataFileWriter, FileSettings
+from ..writing.files.data_writer import DataFileWriter, FileSettings
 from ..writing.unfinished import unfinished
 
 

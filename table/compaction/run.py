@@ -16,10 +16,10 @@ from typing import Any
 
 from ...backends.store import Store
 from ...coordinator.commit.committer import Committer, new_commit_user
-from ...coordinator.commit.index_files import with_vectors_of
 from ...coordinator.commit.message import CommitMessage, changelog_of, entries_of, index_entries_of
 from ...coordinator.commit.receipt import Receipt
 from ...coordinator.commit.request import CommitRequest, KeyedRows
+from ...coordinator.commit.settling.index_files import with_vectors_of
 from ...coordinator.history.timeline import Timeline
 from ...coordinator.maintenance.deletion import Progress
 from ...coordinator.surroundings import MACHINE

@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from ...core.errors import InvalidArgument
-from ...core.metadata.field_edits import numbered
+from ...core.metadata.schemas.field_edits import numbered
 from ...core.rows.arrow import FieldIds, from_arrow_schema
 from ...core.rows.type_text import parse_sql_type
 from ...core.rows.types import DataType, Field, RowType

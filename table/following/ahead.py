@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ...backends.deadline import timed
+from ...backends.requests.deadline import timed
 from ...coordinator.history.announced import expires_below
 from ...coordinator.history.timeline import Timeline, base_of
 from ...core.errors import InvalidArgument, TableCorrupt

@@ -13,7 +13,7 @@ import math
 
 from ...backends.store import rewrite_seconds
 from ...coordinator.history.timeline import Timeline
-from ...coordinator.maintenance.consumers import place_consumer, read_consumer, write_consumer
+from ...coordinator.maintenance.expiry.consumers import place_consumer, read_consumer, write_consumer
 from ...coordinator.surroundings import MACHINE
 from ...core.metadata.snapshot import Snapshot
 from .position import Position

@@ -8,7 +8,7 @@ is not as it was is looked at in full. That nothing came for long is, too, as a 
 
 from __future__ import annotations
 
-from ...backends.deadline import timed
+from ...backends.requests.deadline import timed
 from ...coordinator.history.timeline import Timeline, ref_of
 from ...coordinator.surroundings import MACHINE
 from ...core.metadata.snapshot import Snapshot

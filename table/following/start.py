@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 from ...backends.store import ObjectNotFound
 from ...coordinator.history.timeline import Timeline
-from ...coordinator.maintenance.consumers import oldest_change
+from ...coordinator.maintenance.expiry.consumers import oldest_change
 from ...core.errors import InvalidArgument
 from ...core.metadata.snapshot import Snapshot
 from ..travel import epoch_millis, snapshot_at

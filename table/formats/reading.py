@@ -20,8 +20,8 @@ from .avro_reader import AvroFile
 from .data_source import DataSource, Part
 from .file_rows import FileRows
 from .orc_reader import OrcFile
-from .parquet_reader import ParquetFile
-from .text_reader import CsvFile, JsonFile
+from .parquet.reader import ParquetFile
+from .text.reader import CsvFile, JsonFile
 
 
 class OpenDataFile(Protocol):

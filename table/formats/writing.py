@@ -16,8 +16,10 @@ from ...core.errors import Unsupported
 from ...core.metadata.schema import TableSchema
 from ...core.options import TableOptions
 from ...core.rows.types import Field, is_blob_type
-from . import avro_writer, orc_writer, parquet_writer, text_writer
-from .text_values import TEXT_FORMATS, check_text
+from . import avro_writer, orc_writer
+from .parquet import writer as parquet_writer
+from .text import writer as text_writer
+from .text.values import TEXT_FORMATS, check_text
 
 
 class Output(Protocol):

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ...core.metadata.functions import function_name
-from ...core.metadata.merge_rules import MergeRules
+from ...core.metadata.schemas.functions import function_name
+from ...core.metadata.schemas.merge_rules import MergeRules
 from ...core.rows.types import Field
 from .aggregates.functions import aggregate_of, check
 from .engine import Merge, last_of, merged_kinds, naming_keys

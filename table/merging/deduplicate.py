@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ...core.metadata.merge_rules import MergeRules
+from ...core.metadata.schemas.merge_rules import MergeRules
 from ...core.rows.types import Field
 from .engine import Merge, last_of, taken_whole
 from .groups import ColumnOf, Groups

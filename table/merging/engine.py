@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from ...core.errors import InvalidArgument
-from ...core.metadata.merge_rules import MergeRules
+from ...core.metadata.schemas.merge_rules import MergeRules
 from ...core.rows.types import Field
 from ...core.typed import Array
 from .groups import ColumnOf, Groups

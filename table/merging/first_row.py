@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...core.errors import InvalidArgument
-from ...core.metadata.merge_rules import MergeRules
+from ...core.metadata.schemas.merge_rules import MergeRules
 from ...core.rows.types import Field
 from .engine import Merge, taken_whole
 from .groups import ColumnOf, Groups

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from ...core.metadata.merge_rules import LEVEL, VALUE_KIND, MergeRules
 from ...core.metadata.schema import ROW_SEQUENCE
+from ...core.metadata.schemas.merge_rules import LEVEL, VALUE_KIND, MergeRules
 from ...core.typed import Array
 from .codes import ordered_codes
 from .key_codes import key_codes

@@ -15,8 +15,8 @@ import numpy as np
 import pyarrow as pa
 
 from ...core.errors import Unsupported
-from ...core.metadata.merge_rules import VALUE_KIND, MergeRules
 from ...core.metadata.schema import ROW_SEQUENCE
+from ...core.metadata.schemas.merge_rules import VALUE_KIND, MergeRules
 from ...core.rows.types import Field
 from ...core.typed import Array
 from . import aggregation, deduplicate, first_row, partial_update

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from ...core.errors import InvalidArgument, Unsupported
-from ...core.metadata.column_options import in_two_groups, names_of, sequence_groups
-from ...core.metadata.functions import function_name
-from ...core.metadata.merge_rules import MergeRules
+from ...core.metadata.schemas.column_options import in_two_groups, names_of, sequence_groups
+from ...core.metadata.schemas.functions import function_name
+from ...core.metadata.schemas.merge_rules import MergeRules
 from ...core.rows.types import Field
 from ...core.typed import Array
 from .aggregates.base import Aggregate

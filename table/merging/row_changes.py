@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from ...core.metadata.merge_rules import VALUE_KIND
+from ...core.metadata.schemas.merge_rules import VALUE_KIND
 from ...core.rows.value_numbers import same_values
 from ...core.typed import Array
 

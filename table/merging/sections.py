@@ -15,8 +15,8 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from ...core.metadata.data_file import EMPTY_ROW, DataFile
-from ...core.metadata.key_order import ComparableKey, comparable_key
-from ...core.metadata.merge_rules import MergeRules
+from ...core.metadata.schemas.merge_rules import MergeRules
+from ...core.metadata.sorted_runs.key_order import ComparableKey, comparable_key
 
 
 class FileGroup(NamedTuple):

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from ...coordinator.commit.receipt import Receipt
     from ...coordinator.commit.request import Grouping, Isolation
     from ...core.metadata.schema import TableSchema
-    from ...core.metadata.schema_changes import SchemaChange
-    from ..writing.placing import KeyLookups
+    from ...core.metadata.schemas.changes import SchemaChange
+    from ..writing.buckets.placing import KeyLookups
     from ..writing.transaction import Transaction
 
 _SCHEMAS = 20
@@ -68,7 +68,7 @@ class Changes(OpenTable):
         """Add the columns and the fields of ROWs that the table lacks."""
         import pyarrow as pa
 
-        from ...core.metadata.schema_changes import add_column
+        from ...core.metadata.schemas.changes import add_column
         from ...core.rows.arrow import from_arrow_schema
         from ..conforming.evolving import missing_parts, without_nulls
 
@@ -85,7 +85,7 @@ class Changes(OpenTable):
             return None
         from ..key_moves import with_moved_keys
         from ..reading.stored_keys import stored_keys
-        from ..writing.placing import KeyLookups
+        from ..writing.buckets.placing import KeyLookups
 
         timeline, schema = self.timeline, self._schema
         return KeyLookups(

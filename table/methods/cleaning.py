@@ -78,7 +78,7 @@ class Cleaning(OpenTable):
             TableCorrupt, InvalidArgument: as for `orphans`; nothing was deleted.
             StoreUnavailable: the store failed midway; run it again.
         """
-        from ...backends.refusals import past_refusals
+        from ...backends.requests.refusals import past_refusals
         from ...coordinator.maintenance.orphans import apply_clean, plan_orphans, store_clock_ms
         from ...coordinator.maintenance.quarantine import expire_quarantines, move_orphans
         from ..travel import duration_ms

@@ -15,7 +15,7 @@ from ...core.errors import InvalidArgument
 from ..opened import OpenTable
 
 if TYPE_CHECKING:
-    from ...coordinator.maintenance.consumers import Consumer
+    from ...coordinator.maintenance.expiry.consumers import Consumer
 
 
 class Consumers(OpenTable):
@@ -29,7 +29,7 @@ class Consumers(OpenTable):
         Raises:
             TableCorrupt: a consumer's file cannot be read; names it.
         """
-        from ...coordinator.maintenance.consumers import list_consumers
+        from ...coordinator.maintenance.expiry.consumers import list_consumers
 
         return list_consumers(self.timeline)
 
@@ -50,14 +50,14 @@ class Consumers(OpenTable):
         >>> table.set_consumer("etl", 1).next_snapshot, [c.name for c in table.consumers()], table.delete_consumer("etl")
         (1, ['etl'], True)
         """
-        from ...coordinator.maintenance.consumers import place_consumer
+        from ...coordinator.maintenance.expiry.consumers import place_consumer
 
         self._check_not_pinned()
         place_consumer(self.timeline, name, self._next_of(next_snapshot))
         return next(consumer for consumer in self.consumers() if consumer.name == name)
 
     def _next_of(self, wanted: int | str) -> int:
-        from ...coordinator.maintenance.consumers import oldest_change
+        from ...coordinator.maintenance.expiry.consumers import oldest_change
 
         if wanted == "earliest":
             return oldest_change(self.timeline) or 1
@@ -72,7 +72,7 @@ class Consumers(OpenTable):
 
     def delete_consumer(self, name: str) -> bool:
         """Delete a consumer, so that it holds no snapshot back any more. Returns False if there was none."""
-        from ...coordinator.maintenance.consumers import remove_consumer
+        from ...coordinator.maintenance.expiry.consumers import remove_consumer
 
         self._check_not_pinned()
         return remove_consumer(self.timeline, name)
@@ -91,7 +91,7 @@ class Consumers(OpenTable):
         Returns:
             The consumers that were deleted, or with `dry_run` would be.
         """
-        from ...coordinator.maintenance.consumers import expire_consumers, expired_consumers
+        from ...coordinator.maintenance.expiry.consumers import expire_consumers, expired_consumers
         from ...coordinator.maintenance.orphans import store_clock_ms
         from ..travel import older_than_millis
 

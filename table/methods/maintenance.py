@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ...coordinator.commit.request import Isolation
     from ...coordinator.history.timeline import Timeline
     from ...coordinator.maintenance.deletion import Progress
-    from ...coordinator.maintenance.expire import ExpiryPlan
+    from ...coordinator.maintenance.expiry.expire import ExpiryPlan
     from ...coordinator.maintenance.rollback import RollbackPlan
     from ...core.expressions.tree import Predicate
     from ...core.metadata.data_file import PartitionBucket
@@ -37,12 +37,12 @@ class Maintenance(OpenTable):
     """The maintenance methods of `Table`."""
 
     def _afterwards(self, timeline: Timeline, schema: TableSchema) -> list[Callable[[], object]]:
-        from ...coordinator.maintenance.retention import is_automatic
+        from ...coordinator.maintenance.expiry.retention import is_automatic
 
         work = super()._afterwards(timeline, schema)
         if not is_automatic(schema.options):
             return work
-        from ...coordinator.maintenance.automatic import AfterCommit
+        from ...coordinator.maintenance.expiry.automatic import AfterCommit
 
         return [*work, AfterCommit(timeline, schema.options)]
 
@@ -87,8 +87,8 @@ class Maintenance(OpenTable):
         >>> print(table.expire(dry_run=True))
         no snapshot expires
         """
-        from ...coordinator.maintenance.expire import expire, plan_expiry
-        from ...coordinator.maintenance.retention import Retention
+        from ...coordinator.maintenance.expiry.expire import expire, plan_expiry
+        from ...coordinator.maintenance.expiry.retention import Retention
         from ..travel import older_than_millis
 
         arguments.callback(progress, "progress")
@@ -155,7 +155,7 @@ class Maintenance(OpenTable):
         >>> sorted(table.to_arrow()["v"].to_pylist())
         [0, 1, 2, 3, 4, 5]
         """
-        from ...core.metadata.merge_rules import POSTPONED
+        from ...core.metadata.schemas.merge_rules import POSTPONED
         from ..compaction.plan import of_partitions, plan_compaction
         from ..compaction.postponed import settle_postponed
         from ..compaction.run import Compaction, rewriter_of, rewritten_here, run_compaction

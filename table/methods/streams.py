@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
-from ...backends.deadline import timed
+from ...backends.requests.deadline import timed
 from ...core import arguments
 from ...core.errors import InvalidArgument
 from ..opened import OpenTable

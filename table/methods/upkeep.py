@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ...backends.refusals import raise_undone
+from ...backends.requests.refusals import raise_undone
 from ...coordinator.surroundings import MACHINE
 from ...core import arguments
 from ...core.errors import InvalidArgument, LakelatchError, OutcomeUnknown

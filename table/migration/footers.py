@@ -14,7 +14,7 @@ from typing import Any
 from ...backends.store import Store
 from ...core.errors import InvalidArgument, LakelatchError
 from ...core.metadata.data_file import NO_STATS, SOURCE_APPEND, DataFile, SimpleStats
-from ...core.rows.binary_row import encode_row
+from ...core.rows.binary.binary_row import encode_row
 from ...core.rows.dates import days_to_date
 from ...core.rows.types import INTEGER_ROOTS, STRING_ROOTS, Field
 from ...core.rows.values import order_key, root_of

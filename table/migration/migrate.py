@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from ...backends.elsewhere import location_of
-from ...backends.folders import copy, remove_folders
+from ...backends.files.folders import copy, remove_folders
 from ...backends.registry import open_store
 from ...backends.store import ObjectNotFound, Store
 from ...coordinator.commit.message import CommitMessage, entries_of

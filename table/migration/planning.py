@@ -26,7 +26,7 @@ from ...core.rows.types import Field, sql, walk_fields, with_nullable
 from ..create import Schema
 from ..formats.reading import open_data_file
 from ..projection.plan import plan_projection
-from ..writing.data_writer import FileSettings
+from ..writing.files.data_writer import FileSettings
 from .footers import described
 from .source import SourceFile, arrow_columns, columns_of, partition_fields
 

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ...core.rows.arrow import to_arrow
-from ...core.rows.binary_row import COMPACT_DECIMAL_DIGITS
+from ...core.rows.binary.binary_row import COMPACT_DECIMAL_DIGITS
 from ...core.rows.types import AtomicType
 from ...core.rows.values import plain_array
 from .variants import assembled

@@ -27,8 +27,8 @@ from ...core.arguments import plain
 from ...core.errors import InvalidArgument, TableCorrupt
 from ...core.expressions.evaluate import to_arrow_mask
 from ...core.expressions.tree import Predicate, columns_of
-from ...core.metadata.merge_rules import merge_rules
 from ...core.metadata.schema import ROW_ID, ROW_SEQUENCE, TableSchema
+from ...core.metadata.schemas.merge_rules import merge_rules
 from ...core.places import codec_of
 from ...core.rows import sizes
 from ...core.rows.arrow import arrow_schema, to_arrow

@@ -13,8 +13,8 @@ import pyarrow as pa
 
 from ...core.errors import TableCorrupt
 from ...core.metadata.data_file import DataFile
-from ...core.metadata.record_expiry import FIRST_MILLIS, RecordExpiry
 from ...core.metadata.schema import TableSchema
+from ...core.metadata.schemas.record_expiry import FIRST_MILLIS, RecordExpiry
 from ...core.rows.types import TIMESTAMP_ROOTS
 from ...core.statistics.collect import decode_column_stats, file_stats_fields
 from ...core.typed import Array

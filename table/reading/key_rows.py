@@ -17,9 +17,9 @@ import pyarrow.compute as pc
 
 from ...backends.store import Store
 from ...coordinator.surroundings import MACHINE
-from ...core.metadata.merge_rules import VALUE_KIND, MergeRules, row_fields
-from ...core.metadata.record_expiry import RecordExpiry
 from ...core.metadata.schema import ROW_SEQUENCE, TableSchema
+from ...core.metadata.schemas.merge_rules import VALUE_KIND, MergeRules, row_fields
+from ...core.metadata.schemas.record_expiry import RecordExpiry
 from ...core.places import codec_of
 from ...core.rows.arrow import arrow_schema, to_arrow
 from ...core.rows.values import to_arrow_scalar

@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from typing import Generic, TypeVar
 
-from ...backends.threads import Threads, forked_lock, this_process
+from ...backends.requests.threads import Threads, forked_lock, this_process
 from ...core.errors import InvalidArgument
 
 T = TypeVar("T")

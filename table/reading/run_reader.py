@@ -21,8 +21,8 @@ from ...core import options as opt
 from ...core.errors import TableCorrupt
 from ...core.expressions.tree import Predicate
 from ...core.metadata.data_file import SOURCE_APPEND, DataFile
-from ...core.metadata.merge_rules import VALUE_KIND
 from ...core.metadata.schema import ROW_ID, ROW_SEQUENCE, TableSchema
+from ...core.metadata.schemas.merge_rules import VALUE_KIND
 from ...core.options import TableOptions
 from ...core.rows.types import Field
 from ..formats.blob_reader import blob_values

@@ -20,8 +20,8 @@ from ...backends.store import Store
 from ...core import options as opt
 from ...core.expressions.tree import Predicate
 from ...core.metadata.data_file import DataFile
-from ...core.metadata.merge_rules import VALUE_KIND, MergeRules
 from ...core.metadata.schema import ROW_SEQUENCE, TableSchema
+from ...core.metadata.schemas.merge_rules import VALUE_KIND, MergeRules
 from ...core.rows.types import Field
 from ...core.statistics.pruning import split_predicate
 from ..formats.data_source import BATCH_ROWS

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from ...core import options as opt
 from ...core.errors import TableCorrupt
-from ...core.metadata.merge_rules import LEVEL
+from ...core.metadata.schemas.merge_rules import LEVEL
 from ..formats.file_rows import Rows
 from ..merging.key_codes import key_codes
 from .waiting_rows import WaitingRows

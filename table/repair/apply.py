@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...backends.store import Created, ObjectNotFound, Store
+from ...coordinator.commit.checks.restored import hold
 from ...coordinator.commit.committer import Committer, new_commit_user
 from ...coordinator.commit.request import Remarks, Restoration
-from ...coordinator.commit.restored import hold
 from ...coordinator.history.announced import expires_below
 from ...coordinator.history.timeline import Timeline
 from ...coordinator.surroundings import MACHINE

@@ -14,7 +14,7 @@ from typing import Any
 
 from ...backends.store import ObjectNotFound
 from ...coordinator.history.timeline import Timeline
-from ...coordinator.maintenance.roots import list_roots
+from ...coordinator.maintenance.reach.roots import list_roots
 from ...core.errors import StoreUnavailable, TableCorrupt, Unsupported
 from ...core.json_text import parse_json
 from ...core.metadata.data_file import ManifestEntry

@@ -30,7 +30,7 @@ from ...core.rows.whole import one_batch, taken
 from ..reading.positions import PositionReader
 from ..scan.fallback import FileSchemas
 from ..scan.split import Split
-from ..writing.data_writer import DataFileWriter, FileSettings
+from ..writing.files.data_writer import DataFileWriter, FileSettings
 from ..writing.unfinished import unfinished
 from .operation import DELETED, Found, Operation, distinct, made
 

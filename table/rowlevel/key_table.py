@@ -26,8 +26,8 @@ from ...core.errors import InvalidArgument, Unsupported
 from ...core.expressions.tree import Predicate
 from ...core.file_index.keys import key_array
 from ...core.metadata.data_file import ManifestEntry
-from ...core.metadata.merge_rules import MergeRules, merge_rules
 from ...core.metadata.schema import TableSchema
+from ...core.metadata.schemas.merge_rules import MergeRules, merge_rules
 from ...core.metadata.snapshot import Snapshot
 from ...core.places import codec_of
 from ...core.rows.types import AtomicType

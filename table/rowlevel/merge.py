@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ...backends.threads import forked_lock
+from ...backends.requests.threads import forked_lock
 from ...core.errors import InvalidArgument
 from ...core.expressions.binding import bind
 from ...core.expressions.evaluate import condition, evaluate

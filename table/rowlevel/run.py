@@ -23,8 +23,8 @@ from ...core import options as opt
 from ...core.arguments import mapping
 from ...core.errors import CommitConflict, InvalidArgument, LakelatchError, Unsupported
 from ...core.metadata.data_file import ManifestEntry
-from ...core.metadata.merge_rules import POSTPONED
 from ...core.metadata.schema import TableSchema
+from ...core.metadata.schemas.merge_rules import POSTPONED
 from ...core.metadata.snapshot import Snapshot
 from ..compaction.inline import compact_buckets
 from ..scan.plan import ScanPlan

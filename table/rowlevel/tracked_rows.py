@@ -16,8 +16,8 @@ from ...core import options as opt
 from ...core.metadata.schema import ROW_ID, ROW_SEQUENCE, TableSchema
 from ...core.paths import TablePaths
 from ...core.places import codec_of
-from ..writing.data_writer import DataFileWriter, FileSettings
-from ..writing.placement import UNAWARE_BUCKET, by_place
+from ..writing.buckets.placement import UNAWARE_BUCKET, by_place
+from ..writing.files.data_writer import DataFileWriter, FileSettings
 from ..writing.unfinished import discard
 
 

@@ -20,7 +20,7 @@ from ...core.expressions.tree import And, Comparison, Or, Predicate
 from ...core.metadata.data_file import DELETE, ManifestEntry
 from ...core.metadata.manifest_columns import EntryColumns
 from ...core.metadata.schema import TableSchema
-from ...core.rows.binary_row import INLINE_BYTES, PREFIX_BYTES, SLOT_BYTES, encode_row, null_area_bytes
+from ...core.rows.binary.binary_row import INLINE_BYTES, PREFIX_BYTES, SLOT_BYTES, encode_row, null_area_bytes
 from ...core.rows.partition import PartitionCodec
 from ...core.rows.types import STRING_ROOTS, AtomicType, Field, with_nullable
 from ...core.statistics.pruning import PartitionTest

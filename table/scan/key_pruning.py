@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from ...core.metadata.data_file import ManifestEntry
-from ...core.metadata.merge_rules import POSTPONED, MergeRules
+from ...core.metadata.schemas.merge_rules import POSTPONED, MergeRules
 from ..merging.sections import groups_of
 from .file_pruning import FilePruner
 from .index_pruning import IndexPruner

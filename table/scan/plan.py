@@ -21,8 +21,8 @@ from ...core.html_text import ShownAsText
 from ...core.metadata.data_file import DataFile, ManifestEntry
 from ...core.metadata.folding import live
 from ...core.metadata.manifest import ManifestFile
-from ...core.metadata.merge_rules import MergeRules, merge_rules
 from ...core.metadata.schema import TableSchema
+from ...core.metadata.schemas.merge_rules import MergeRules, merge_rules
 from ...core.metadata.snapshot import Snapshot
 from ...core.paths import DEFAULT_BRANCH
 from ...core.places import codec_of

@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from ...core import options as opt
 from ...core.errors import Unsupported
 from ...core.metadata.data_file import ManifestEntry
-from ...core.metadata.foreign_options import reading_options
-from ...core.metadata.merge_rules import merge_rules
 from ...core.metadata.schema import TableSchema
+from ...core.metadata.schemas.foreign_options import reading_options
+from ...core.metadata.schemas.merge_rules import merge_rules
 from ...core.paths import format_of
 from ..formats.reading import READABLE_FORMATS
 from ..merging.merge import engine_of

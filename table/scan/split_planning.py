@@ -21,8 +21,8 @@ from ...core.metadata.data_file import DataFile, DeletionVectorRange, IndexEntry
 from ...core.metadata.deletion_vector import INDEX_TYPE
 from ...core.metadata.file_columns import FileColumns
 from ...core.metadata.manifest_columns import EntryColumns
-from ...core.metadata.merge_rules import merge_rules
 from ...core.metadata.schema import TableSchema
+from ...core.metadata.schemas.merge_rules import merge_rules
 from ...core.paths import DEFAULT_BRANCH, format_of
 from ...core.places import FileKeys, FilePlaces, codec_of
 from ...core.rows.types import Field, RowType, with_nullable

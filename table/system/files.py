@@ -20,7 +20,7 @@ from ...core.expressions.tree import columns_of
 from ...core.metadata.data_file import IndexEntry
 from ...core.metadata.deletion_vector import INDEX_TYPE
 from ...core.metadata.file_columns import FileColumns
-from ...core.metadata.merge_rules import POSTPONED
+from ...core.metadata.schemas.merge_rules import POSTPONED
 from ...core.paths import format_of
 from ...core.places import codec_of
 from ...core.rows.arrow import arrow_schema

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ...backends.store import ObjectNotFound
-from ...coordinator.maintenance.consumers import list_consumers
+from ...coordinator.maintenance.expiry.consumers import list_consumers
 from ...core.errors import TableCorrupt
 from ...core.json_text import parse_json
 from ...core.metadata.schema import TableSchema

@@ -16,8 +16,8 @@ from ...core import options as opt
 from ...core.errors import InvalidArgument
 from ...core.expressions.tree import Predicate
 from ...core.metadata.folding import live
-from ...core.metadata.merge_rules import VALUE_KIND, merge_rules
 from ...core.metadata.schema import ROW_ID, ROW_SEQUENCE, TableSchema
+from ...core.metadata.schemas.merge_rules import VALUE_KIND, merge_rules
 from ...core.places import codec_of
 from ...core.rows.types import ArrayType, Field, string, with_nullable
 from ...core.statistics.pruning import split_predicate

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 
 from ...coordinator.history.timeline import Timeline
 from ...core.errors import TableCorrupt
-from ...core.metadata.compaction_picks import stop_trigger
 from ...core.metadata.data_file import DataFile, ManifestEntry, PartitionBucket
 from ...core.metadata.folding import live
-from ...core.metadata.levels import overlapping, run_count
-from ...core.metadata.merge_rules import POSTPONED, MergeRules, merge_rules
 from ...core.metadata.schema import TableSchema
+from ...core.metadata.schemas.merge_rules import POSTPONED, MergeRules, merge_rules
+from ...core.metadata.sorted_runs.compaction_picks import stop_trigger
+from ...core.metadata.sorted_runs.levels import overlapping, run_count
 from ...core.paths import TablePaths
 from ...core.places import codec_of
 from .finding import Findings

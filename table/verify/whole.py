@@ -12,7 +12,7 @@ from typing import Literal
 
 from ...backends.store import ObjectNotFound, Store
 from ...coordinator.branches.claim import claim_key, claim_of
-from ...coordinator.commit.key_files import two_index_files
+from ...coordinator.commit.checks.key_files import two_index_files
 from ...coordinator.history.timeline import Timeline
 from ...coordinator.journal.lines import Damage, Entry
 from ...core.arguments import listed, whole_number

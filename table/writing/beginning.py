@@ -9,8 +9,8 @@ import time
 from dataclasses import dataclass
 from random import random
 
-from ...backends.threads import forked_lock
-from ...core.metadata.sequence_numbers import first_number
+from ...backends.requests.threads import forked_lock
+from ...core.metadata.sorted_runs.sequence_numbers import first_number
 
 
 class _Clock:

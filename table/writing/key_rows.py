@@ -17,8 +17,8 @@ import pyarrow.compute as pc
 from ...core import options as opt
 from ...core.arguments import text
 from ...core.errors import InvalidArgument
-from ...core.metadata.merge_rules import VALUE_KIND, MergeRules
 from ...core.metadata.schema import TableSchema
+from ...core.metadata.schemas.merge_rules import VALUE_KIND, MergeRules
 from ...core.rows.arrow import to_arrow, to_arrow_field
 from ...core.rows.types import Field, with_nullable
 from ..conforming.conform import Conformer

@@ -20,12 +20,12 @@ from ...coordinator.commit.message import PendingUpload
 from ...core import options as opt
 from ...core.errors import InvalidArgument
 from ...core.metadata.data_file import DataFile
-from ...core.metadata.merge_rules import MergeRules, merge_rules
 from ...core.metadata.schema import ROW_SEQUENCE, TableSchema
-from ...core.metadata.sequence_numbers import LARGEST_NUMBER
+from ...core.metadata.schemas.merge_rules import MergeRules, merge_rules
+from ...core.metadata.sorted_runs.sequence_numbers import LARGEST_NUMBER
 from ..merging.groups import group_rows
 from ..merging.merge import engine_of, merge_key_rows
-from .key_files import KeyFileSettings, KeyFileWriter
+from .files.key_files import KeyFileSettings, KeyFileWriter
 
 _CHANGELOG_OF_INPUT = "input"
 _STEP_ROWS = 1 << 16

@@ -14,11 +14,11 @@ from ...coordinator.commit.base_numbers import BaseNumbers
 from ...coordinator.commit.committer import Committer
 from ...coordinator.commit.message import CommitMessage
 from ...core.metadata.snapshot import Snapshot
-from .placement import Placement
+from .buckets.placement import Placement
 from .writer import TableWriter, check_writable, no_numbers
 
 if TYPE_CHECKING:  # what only tables with a primary key need takes as long to import as all else of an append
-    from .placing import KeyLookups
+    from .buckets.placing import KeyLookups
     from .renumber import Renumberer
 
 
@@ -97,7 +97,7 @@ class NewRows:
         )
 
     def _placement(self, base: BaseNumbers, replaces: bool, whole: bool) -> Placement:
-        from .placing import placement_of
+        from .buckets.placing import placement_of
 
         indexes = self._committer.hash_indexes()
         return placement_of(self._schema, base, indexes, self._lookups, replaces=replaces, whole=whole)

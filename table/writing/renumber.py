@@ -19,13 +19,13 @@ from ...coordinator.commit.message import PendingUpload
 from ...coordinator.commit.request import Renumbered
 from ...core import options as opt
 from ...core.metadata.data_file import ADD, SOURCE_APPEND, ManifestEntry, PartitionBucket
-from ...core.metadata.merge_rules import row_fields
 from ...core.metadata.schema import ROW_SEQUENCE, TableSchema
+from ...core.metadata.schemas.merge_rules import row_fields
 from ...core.places import FileKeys, FilePlaces, codec_of
 from ..formats.reading import open_data_file
 from ..projection.plan import plan_projection
 from .beginning import Beginning
-from .key_files import KeyFileSettings, KeyFileWriter, arrow_rows
+from .files.key_files import KeyFileSettings, KeyFileWriter, arrow_rows
 from .unfinished import discard
 
 _PART_BYTES = 16 << 20

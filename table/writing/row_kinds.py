@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from ...core import options as opt
 from ...core.errors import InvalidArgument
-from ...core.metadata.merge_rules import MergeRules
+from ...core.metadata.schemas.merge_rules import MergeRules
 from ...core.options import TableOptions
 
 INSERT, UPDATE_BEFORE, UPDATE_AFTER, DELETE = range(4)

@@ -35,8 +35,8 @@ from ...coordinator.history.timeline import Timeline
 from ...core import arguments
 from ...core.arguments import plain
 from ...core.errors import CommitConflict, InvalidArgument, LakelatchError
-from ...core.metadata.bucket_mode import BucketMode, bucket_mode
 from ...core.metadata.data_file import PartitionBucket
+from ...core.metadata.schemas.bucket_mode import BucketMode, bucket_mode
 from ...core.metadata.snapshot import REPLACED, CommitKind, OperationWord, Snapshot, replaced_paths, replaced_text
 from ...core.places import codec_of
 from .new_rows import NewRows
@@ -47,7 +47,7 @@ from .upgrade import upgraded
 from .writer import keys_of
 
 if TYPE_CHECKING:
-    from .placing import KeyLookups
+    from .buckets.placing import KeyLookups
 
 
 def check_identity(commit_user: str | None, identifier: int | None) -> None:

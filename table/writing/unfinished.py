@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Any, Protocol, TypeVar
 
 from ...backends.elsewhere import delete_located
-from ...backends.refusals import DeletionRefused
+from ...backends.requests.refusals import DeletionRefused
 from ...backends.store import Store
 from ...coordinator.commit.committer import Committer
 from ...coordinator.commit.receipt import Receipt

@@ -11,9 +11,9 @@ from dataclasses import replace
 from ...coordinator.commit.message import CommitMessage
 from ...core import options as opt
 from ...core.metadata.data_file import DataFile
-from ...core.metadata.levels import level_count, overlapping
-from ...core.metadata.merge_rules import POSTPONED
 from ...core.metadata.schema import TableSchema
+from ...core.metadata.schemas.merge_rules import POSTPONED
+from ...core.metadata.sorted_runs.levels import level_count, overlapping
 
 
 def upgraded(messages: Sequence[CommitMessage], schema: TableSchema) -> list[CommitMessage]:

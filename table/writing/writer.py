@@ -22,8 +22,8 @@ from ...core.errors import InvalidArgument, Unsupported
 from ...core.external_paths import ExternalPaths
 from ...core.file_index.options import index_specs
 from ...core.metadata.data_file import ADD, ManifestEntry, PartitionBucket
-from ...core.metadata.merge_rules import POSTPONED, merge_rules
 from ...core.metadata.schema import TableSchema
+from ...core.metadata.schemas.merge_rules import POSTPONED, merge_rules
 from ...core.paths import TablePaths
 from ...core.places import FileKeys, codec_of
 from ...core.rows import sizes
@@ -33,14 +33,14 @@ from ..conforming.conform import Conformer
 from ..conforming.sources import batches_of
 from ..formats.writing import output_of
 from .beginning import Beginning
-from .bucket_writer import BucketWriter
-from .data_writer import DataFileWriter, FileSettings
-from .placement import NO_TOTAL_BUCKETS, FixedBuckets, Placed, Placement
+from .buckets.placement import NO_TOTAL_BUCKETS, FixedBuckets, Placed, Placement
+from .files.bucket_writer import BucketWriter
+from .files.data_writer import DataFileWriter, FileSettings
 from .unfinished import discard
 
 if TYPE_CHECKING:
+    from .buckets.postponed import PostponedForm
     from .key_writer import KeyForm
-    from .postponed import PostponedForm
 
 HELD_BYTES = 256 << 20
 WRITE_THREADS = 4
@@ -111,7 +111,7 @@ def _key_form(schema: TableSchema, changelog: bool) -> KeyForm:
 
 
 def _postponed_form(schema: TableSchema, commit_user: str, job: str) -> PostponedForm:
-    from .postponed import PostponedForm
+    from .buckets.postponed import PostponedForm
 
     return PostponedForm.of(schema, commit_user, job)
 
@@ -265,7 +265,7 @@ class TableWriter:
             folder = self._paths.bucket_dir(self._codec.path(partition), bucket)
             stem = f"{self._job}-{len(self._writers)}"
             if self._aside is not None and bucket == POSTPONED:
-                from .postponed import PostponedWriter
+                from .buckets.postponed import PostponedWriter
 
                 writer = PostponedWriter(self._store, self._aside, folder, stem, self._travelling)
             elif self._form is not None:

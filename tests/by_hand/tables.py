@@ -15,7 +15,7 @@ from lakelatch.backends.store import ObjectInfo, PutOutcome
 from lakelatch.coordinator.history.timeline import Timeline
 from lakelatch.coordinator.identities.memory import IDENTIFIERS_PROPERTY
 from lakelatch.coordinator.identities.pages import Page
-from lakelatch.coordinator.maintenance.roots import Root, read_roots
+from lakelatch.coordinator.maintenance.reach.roots import Root, read_roots
 from lakelatch.core.metadata.data_file import ADD, EMPTY_ROW, DataFile, IndexEntry, IndexFile, ManifestEntry
 from lakelatch.core.metadata.folding import summarise
 from lakelatch.core.metadata.manifest import (
@@ -27,7 +27,7 @@ from lakelatch.core.metadata.manifest import (
 from lakelatch.core.metadata.schema import new_schema
 from lakelatch.core.metadata.snapshot import Snapshot
 from lakelatch.core.paths import TablePaths
-from lakelatch.core.rows.binary_row import encode_row
+from lakelatch.core.rows.binary.binary_row import encode_row
 from lakelatch.core.rows.types import AtomicType, Field
 
 NUMBERS = itertools.count()

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import lakelatch as ll
-from lakelatch.cli.completion import complete
+from lakelatch.cli.frame.completion import complete
 from lakelatch.cli.main import build_parser
 
 COUNTER = itertools.count()

@@ -16,10 +16,10 @@ import pytest
 
 import lakelatch as ll
 from lakelatch.backends import registry
+from lakelatch.backends.around.race import race
 from lakelatch.backends.memory import MemoryStore
-from lakelatch.backends.race import race
 from lakelatch.backends.store import Capabilities, Created, ObjectInfo, PutOutcome
-from lakelatch.cli.riding import advice, busy
+from lakelatch.cli.inspect.riding import advice, busy
 from lakelatch.core.errors import StoreUnavailable
 
 COUNT = count()

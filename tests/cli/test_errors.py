@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import lakelatch as ll
-from lakelatch.cli.exit_codes import exit_code_of
+from lakelatch.cli.frame.exit_codes import exit_code_of
 from lakelatch.core import errors
 from lakelatch.table.writing.transaction import Transaction
 
@@ -62,7 +62,7 @@ def test_a_real_conflict(run: Any, tmp_path: Path, flights: ll.Table) -> None:
     import pyarrow as pa
 
     (tmp_path / "x.csv").write_text("carrier,month\nAA,1\n")
-    from lakelatch.cli import changes
+    from lakelatch.cli.data import changes
 
     original = changes.CountedRows.__iter__
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import lakelatch as ll
-from lakelatch.cli.output import Output
+from lakelatch.cli.frame.output import Output
 
 
 @pytest.fixture

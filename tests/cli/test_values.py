@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 import lakelatch as ll
-from lakelatch.cli.json_values import from_json, to_json
+from lakelatch.cli.frame.json_values import from_json, to_json
 
 NESTED = pa.list_(pa.struct([("k", pa.map_(pa.string(), pa.decimal128(5, 2))), ("b", pa.binary())]))
 ARRAYS = {

@@ -71,7 +71,7 @@ def test_harmless_hints(run: Any, flights: ll.Table) -> None:
 
 def test_many_files_are_listed(tmp_path: Path) -> None:
     """Many files are checked by listing their folder, not by one request per file, and a missing file is still found."""
-    from lakelatch.backends.metered import MeteredStore
+    from lakelatch.backends.around.metered import MeteredStore
 
     table = ll.create_table(str(tmp_path / "t"), pa.schema([("a", pa.int64())]))
     for number in range(20):

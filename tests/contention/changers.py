@@ -23,7 +23,7 @@ import duckdb
 import pyarrow as pa
 
 import lakelatch as ll
-from lakelatch.lab.serial import closest_before, no_order
+from lakelatch.lab.judging.serial import closest_before, no_order
 
 from .contended import BesideCompactors, Commit, Times
 

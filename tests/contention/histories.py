@@ -1,7 +1,7 @@
 """Processes that read, change, replace, remove, undo and clone a few keys of one table at once, and write down what they did.
 
 Each value names the commit that wrote it, and the one whose value it was made of. So the table that is left, and what each change
-has found, tell whether there is a serial order of all commits that respects the time (`lakelatch.lab.serial`).
+has found, tell whether there is a serial order of all commits that respects the time (`lakelatch.lab.judging.serial`).
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ import pyarrow as pa
 
 import lakelatch as ll
 from lakelatch.core.errors import CommitConflict, InvalidArgument, LakelatchError, OutcomeUnknown, RetriesExhausted
-from lakelatch.lab.contradictions import contradiction
-from lakelatch.lab.mutants_of_clones import CLONES
-from lakelatch.lab.mutants_of_keys import KEYS as OF_KEYS
-from lakelatch.lab.serial import Op, closest_before, kept_by, key_of, writer_of
-from lakelatch.lab.undoers import UNDOS
+from lakelatch.lab.actors.undoing import UNDOS
+from lakelatch.lab.bugs.clones import CLONES
+from lakelatch.lab.bugs.keys import KEYS as OF_KEYS
+from lakelatch.lab.judging.contradictions import contradiction
+from lakelatch.lab.judging.serial import Op, closest_before, kept_by, key_of, writer_of
 
 KEYS = (1, 2, 3, 4)
 SCHEMA = pa.schema([("id", pa.int64()), ("w", pa.string()), ("p", pa.string())])

@@ -19,8 +19,8 @@ from report import tell
 from servers import S3Server
 
 import lakelatch as ll
-from lakelatch.lab.contradictions import contradiction
-from lakelatch.lab.serial import by_publication
+from lakelatch.lab.judging.contradictions import contradiction
+from lakelatch.lab.judging.serial import by_publication
 
 PROCESSES, MOST, SECONDS = (12, 1_000_000, 300.0) if NIGHTLY else (4, 10, 20.0)
 TABLES: dict[str, tuple[bool, dict[str, str]]] = {

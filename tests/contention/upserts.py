@@ -18,7 +18,7 @@ from typing import Any
 import pyarrow as pa
 
 import lakelatch as ll
-from lakelatch.lab.serial import closest_before, no_order
+from lakelatch.lab.judging.serial import closest_before, no_order
 
 from .contended import BesideCompactors, Commit, Times
 

@@ -12,14 +12,14 @@ import pytest
 from servers import FaultProxy
 
 from lakelatch.backends.adls import AdlsStore
-from lakelatch.backends.faulty import FaultyStore
+from lakelatch.backends.around.faulty import FaultyStore
+from lakelatch.backends.around.metered import MeteredStore
+from lakelatch.backends.files.object_store import FsspecStore
 from lakelatch.backends.gcs import GcsStore
 from lakelatch.backends.local import LocalStore
 from lakelatch.backends.memory import MemoryStore
-from lakelatch.backends.metered import MeteredStore
-from lakelatch.backends.object_store import FsspecStore
-from lakelatch.backends.patience import Patience
 from lakelatch.backends.registry import open_store
+from lakelatch.backends.requests.patience import Patience
 from lakelatch.backends.s3 import S3Store
 from lakelatch.lab.contract import NIGHTLY, Stores
 from lakelatch.lab.contract_faults import LATE_MS

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from lakelatch.backends.answers import Answer, AnswerTable
-from lakelatch.backends.object_store import FsspecStore
+from lakelatch.backends.files.object_store import FsspecStore
+from lakelatch.backends.files.upload import Multipart
+from lakelatch.backends.requests.answers import Answer, AnswerTable
 from lakelatch.backends.store import Capabilities
-from lakelatch.backends.upload import Multipart
 
 _LOCK = asyncio.Lock()
 

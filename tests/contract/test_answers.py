@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 from servers import FaultProxy
 
-from lakelatch.backends.object_store import FsspecStore
-from lakelatch.backends.patience import Patience
-from lakelatch.backends.refusals import DeletionRefused
+from lakelatch.backends.files.object_store import FsspecStore
+from lakelatch.backends.requests.patience import Patience
+from lakelatch.backends.requests.refusals import DeletionRefused
 from lakelatch.backends.store import AlreadyThere, Created, ObjectNotFound, Unknown
 from lakelatch.core.errors import StoreUnavailable, UnsafeBackend
 from lakelatch.lab.contract import NIGHTLY

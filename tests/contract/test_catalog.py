@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 import lakelatch as ll
-from lakelatch.backends.folders import copy, folders
+from lakelatch.backends.files.folders import copy, folders
 from lakelatch.backends.registry import open_store
 from lakelatch.core.errors import TableExists, Unsupported
 

@@ -16,8 +16,8 @@ import pytest
 from fsspec.exceptions import FSTimeoutError
 from s3fs.errors import translate_boto_error
 
-from lakelatch.backends.answers import Answer, AnswerTable
-from lakelatch.backends.patience import Patience
+from lakelatch.backends.requests.answers import Answer, AnswerTable
+from lakelatch.backends.requests.patience import Patience
 from lakelatch.backends.s3 import S3_ANSWERS, S3Store
 from lakelatch.backends.store import AlreadyThere, Created, PutOutcome, Unknown
 from lakelatch.core.errors import LakelatchError, StoreUnavailable, UnsafeBackend

@@ -12,10 +12,10 @@ import pytest
 from report import not_here
 from servers import AzureServer, FaultProxy, s3_server
 
-from lakelatch.backends.object_store import FsspecStore
-from lakelatch.backends.patience import Patience
+from lakelatch.backends.files.object_store import FsspecStore
 from lakelatch.backends.probe import ProbedStores, probe
 from lakelatch.backends.registry import open_store
+from lakelatch.backends.requests.patience import Patience
 from lakelatch.backends.s3 import S3Store
 from lakelatch.backends.store import Created, PutOutcome, Unknown
 from lakelatch.core.errors import LakelatchError, StoreUnavailable, UnsafeBackend

@@ -8,10 +8,10 @@ from hooked_store import HookedStore
 
 from lakelatch.backends.store import ObjectNotFound
 from lakelatch.coordinator.commit.steps import publishing
-from lakelatch.coordinator.maintenance.expire import apply_expiry, plan_expiry
+from lakelatch.coordinator.maintenance.expiry.expire import apply_expiry, plan_expiry
+from lakelatch.coordinator.maintenance.expiry.retention import Retention
 from lakelatch.coordinator.maintenance.orphans import apply_clean, plan_orphans, store_clock_ms
 from lakelatch.coordinator.maintenance.quarantine import move_orphans, restore
-from lakelatch.coordinator.maintenance.retention import Retention
 from lakelatch.core.metadata.schema import new_schema
 from lakelatch.core.rows.arrow import from_arrow_schema
 from lakelatch.table.table import Table

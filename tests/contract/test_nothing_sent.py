@@ -18,9 +18,9 @@ from fragile import Fragile
 from servers.hdfs import HdfsServer
 
 import lakelatch as ll
-from lakelatch.backends.object_store import FsspecStore
+from lakelatch.backends.files.object_store import FsspecStore
 from lakelatch.backends.store import Unknown
-from lakelatch.cli.exit_codes import UNAVAILABLE, exit_code_of
+from lakelatch.cli.frame.exit_codes import UNAVAILABLE, exit_code_of
 from lakelatch.cli.main import main
 from lakelatch.coordinator.schema_commit import create_first_schema, create_schema
 from lakelatch.core.errors import OutcomeUnknown, StoreUnavailable

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from lakelatch.backends.metered import MeteredStore
-from lakelatch.backends.object_store import FsspecStore
+from lakelatch.backends.around.metered import MeteredStore
+from lakelatch.backends.files.object_store import FsspecStore
 from lakelatch.backends.store import AlreadyThere, Created, ObjectNotFound
 
 from .conftest import Faulty

@@ -8,8 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from servers import Request
 
-from lakelatch.backends import throttle as throttling
-from lakelatch.backends.patience import Patience
+from lakelatch.backends.requests import throttle as throttling
+from lakelatch.backends.requests.patience import Patience
 from lakelatch.backends.store import Created
 
 from .conftest import Faulty

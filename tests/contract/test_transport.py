@@ -21,18 +21,20 @@ from urllib.parse import urlsplit
 import pytest
 from servers import S3Server
 
-from lakelatch.backends import adls, s3_obstore, transport
+from lakelatch.backends import adls
 from lakelatch.backends.adls import AdlsStore
-from lakelatch.backends.adls_obstore import azure_config
+from lakelatch.backends.around.metered import MeteredStore
+from lakelatch.backends.files.object_store import FsspecStore
 from lakelatch.backends.gcs import GcsStore
-from lakelatch.backends.metered import MeteredStore
-from lakelatch.backends.object_store import FsspecStore
 from lakelatch.backends.registry import open_store
+from lakelatch.backends.requests.threads import Threads
 from lakelatch.backends.s3 import S3Store, _named
 from lakelatch.backends.store import Created, Unknown
-from lakelatch.backends.threads import Threads
-from lakelatch.backends.transport import NoAnswer, ObstoreRequests, Refused, meaning
-from lakelatch.cli.doctor import Check, examine
+from lakelatch.backends.transport import choice as transport
+from lakelatch.backends.transport import s3_obstore
+from lakelatch.backends.transport.adls_obstore import azure_config
+from lakelatch.backends.transport.choice import NoAnswer, ObstoreRequests, Refused, meaning
+from lakelatch.cli.inspect.doctor import Check, examine
 from lakelatch.core.errors import InvalidArgument, StoreUnavailable, Unsupported
 
 from .conftest import QUICK, Faulty

@@ -9,7 +9,7 @@ import java_home
 import pytest
 from pages import CHECKOUT, blocks, run_python
 
-from lakelatch.spark.source_options import KNOWN, PROPERTY_PREFIX, STORAGE_PREFIX
+from lakelatch.spark.options.source_options import KNOWN, PROPERTY_PREFIX, STORAGE_PREFIX
 
 PAGE = "docs/reference/spark.md"
 BEFORE = """

@@ -10,7 +10,7 @@ import pyspark
 import pytest
 
 from lakelatch.backends.registry import _ADAPTERS, open_store
-from lakelatch.spark.session import _hadoop_of
+from lakelatch.spark.sessions.session import _hadoop_of
 
 PAGES = Path(__file__).parents[2] / "docs" / "stores"
 URLS = {"s3": "s3://b/x", "gcs": "gs://b/x", "adls": "abfs://c/x", "hdfs": "hdfs://h:1/x"}

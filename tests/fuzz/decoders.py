@@ -44,7 +44,7 @@ from lakelatch.core.metadata.manifest_columns import EntryColumns
 from lakelatch.core.metadata.schema import parse_schema
 from lakelatch.core.metadata.snapshot import parse_snapshot
 from lakelatch.core.options import COMMIT_TIMEOUT, DATA_EVOLUTION, TARGET_FILE_SIZE, Option, TableOptions
-from lakelatch.core.rows.binary_row import decode_row, encode_row
+from lakelatch.core.rows.binary.binary_row import decode_row, encode_row
 from lakelatch.core.rows.types import AtomicType, Field, parse_type, string
 from lakelatch.core.statistics.collect import SimpleStats, decode_stats
 from lakelatch.table.formats.blob_reader import blob_values

@@ -12,13 +12,13 @@ from golden_filters import golden_folder
 import lakelatch as ll
 from lakelatch.backends.local import LocalStore
 from lakelatch.core.metadata.data_file import DataFile
-from lakelatch.core.metadata.merge_rules import row_fields
 from lakelatch.core.metadata.schema import TableSchema
+from lakelatch.core.metadata.schemas.merge_rules import row_fields
 from lakelatch.core.places import FileKeys
 from lakelatch.core.rows.types import AtomicType
 from lakelatch.core.statistics.collect import decode_stats, file_stats_fields
 from lakelatch.table.reading.run_reader import RunReader
-from lakelatch.table.writing.key_files import KeyFileWriter, arrow_rows
+from lakelatch.table.writing.files.key_files import KeyFileWriter, arrow_rows
 
 LEAST_FILES = 90
 

@@ -18,7 +18,7 @@ from values import assert_same_rows, encode_rows
 
 import lakelatch as ll
 from lakelatch.core import options as opt
-from lakelatch.core.metadata.merge_rules import POSTPONED
+from lakelatch.core.metadata.schemas.merge_rules import POSTPONED
 from lakelatch.core.rows.types import Field, parse_type, string
 from lakelatch.table.system.read import SYSTEM_TABLES
 

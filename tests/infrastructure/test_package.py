@@ -70,7 +70,12 @@ print(*sorted(sys.modules))
     imported = done.stdout.split()
     assert "lakelatch.table.writing.transaction" in imported
     rooms = ("table.merging", "table.compaction", "table.reading", "table.scan", "coordinator.tags")
-    unneeded = ("pandas", "s3fs", "lakelatch.coordinator.maintenance.expire", *(f"lakelatch.{room}" for room in rooms))
+    unneeded = (
+        "pandas",
+        "s3fs",
+        "lakelatch.coordinator.maintenance.expiry.expire",
+        *(f"lakelatch.{room}" for room in rooms),
+    )
     assert [name for name in unneeded if name in imported] == []
 
 

@@ -15,7 +15,7 @@ from values import assert_same_rows, decode_rows
 import lakelatch as ll
 from lakelatch.core.errors import Unsupported
 from lakelatch.core.rows.types import AtomicType
-from lakelatch.table.writing.data_writer import FileSettings
+from lakelatch.table.writing.files.data_writer import FileSettings
 from lakelatch.table.writing.writer import check_writable
 
 pytestmark = pytest.mark.java

@@ -105,7 +105,7 @@ def test_both_catalogs_see_the_same_warehouse(tmp_path: Path, paimon_java: Any) 
 
 def test_java_keeps_out_while_a_table_is_being_dropped(tmp_path: Path, paimon_java: Any) -> None:
     """Decision 58: a drop that was cut off leaves a schema, so that Java makes no table among the remains either."""
-    from lakelatch.core.metadata.dropped import marked_dropped
+    from lakelatch.core.metadata.schemas.dropped import marked_dropped
 
     ours, java = ll.open_catalog(str(tmp_path)), JavaCatalog(tmp_path)
     ours.create_database("air")

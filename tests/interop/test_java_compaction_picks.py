@@ -12,9 +12,9 @@ import pytest
 from figures import NIGHTLY
 from jpype import JClass, JImplements, JInt, JLong, JOverride
 
-from lakelatch.core.metadata.compaction_picks import PickRules, drops_deletes, pick
 from lakelatch.core.metadata.data_file import DataFile
-from lakelatch.core.metadata.levels import runs_of
+from lakelatch.core.metadata.sorted_runs.compaction_picks import PickRules, drops_deletes, pick
+from lakelatch.core.metadata.sorted_runs.levels import runs_of
 
 pytestmark = pytest.mark.java
 BUCKETS = 10_000 if NIGHTLY else 400

@@ -17,8 +17,8 @@ from values import assert_same_rows
 import lakelatch as ll
 from lakelatch.backends.local import LocalStore
 from lakelatch.coordinator.history.timeline import Timeline
-from lakelatch.coordinator.maintenance.expire import ExpiryPlan, expire
-from lakelatch.coordinator.maintenance.retention import Retention
+from lakelatch.coordinator.maintenance.expiry.expire import ExpiryPlan, expire
+from lakelatch.coordinator.maintenance.expiry.retention import Retention
 from lakelatch.core.paths import TablePaths
 from lakelatch.core.places import FileKeys
 

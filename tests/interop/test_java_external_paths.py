@@ -13,8 +13,8 @@ from jpype import JClass
 from values import assert_same_rows
 
 import lakelatch as ll
-from lakelatch.coordinator.maintenance.expire import apply_expiry, plan_expiry
-from lakelatch.coordinator.maintenance.retention import Retention
+from lakelatch.coordinator.maintenance.expiry.expire import apply_expiry, plan_expiry
+from lakelatch.coordinator.maintenance.expiry.retention import Retention
 from lakelatch.core.external_paths import ExternalPaths
 
 pytestmark = pytest.mark.java

@@ -19,8 +19,8 @@ from interop.filters import filters_of, kept
 from values import assert_same_rows, encode_rows
 
 import lakelatch as ll
-from lakelatch.coordinator.maintenance.expire import apply_expiry, plan_expiry
-from lakelatch.coordinator.maintenance.retention import Retention
+from lakelatch.coordinator.maintenance.expiry.expire import apply_expiry, plan_expiry
+from lakelatch.coordinator.maintenance.expiry.retention import Retention
 
 pytestmark = pytest.mark.java
 

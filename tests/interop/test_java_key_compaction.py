@@ -19,8 +19,8 @@ from interop.test_java_compaction import delta
 from values import Row, assert_same_rows
 
 import lakelatch as ll
-from lakelatch.core.metadata.merge_rules import VALUE_KIND
 from lakelatch.core.metadata.schema import ROW_SEQUENCE
+from lakelatch.core.metadata.schemas.merge_rules import VALUE_KIND
 from lakelatch.core.places import FileKeys
 from lakelatch.table.reading.run_reader import RunReader
 from lakelatch.table.table import Table

@@ -20,8 +20,8 @@ from values import Row, assert_same_rows
 import lakelatch as ll
 from lakelatch.core.metadata.data_file import ManifestEntry
 from lakelatch.core.metadata.deletion_vector import encode_vector
-from lakelatch.core.metadata.merge_rules import VALUE_KIND
 from lakelatch.core.metadata.schema import ROW_SEQUENCE
+from lakelatch.core.metadata.schemas.merge_rules import VALUE_KIND
 from lakelatch.core.places import FileKeys
 from lakelatch.table.reading.run_reader import RunReader
 from lakelatch.table.table import Table

@@ -20,9 +20,9 @@ from values import assert_same_rows
 import lakelatch as ll
 from lakelatch.backends.local import LocalStore
 from lakelatch.coordinator.history.timeline import Timeline
-from lakelatch.coordinator.maintenance.expire import ExpiryPlan, apply_expiry, plan_expiry
+from lakelatch.coordinator.maintenance.expiry.expire import ExpiryPlan, apply_expiry, plan_expiry
+from lakelatch.coordinator.maintenance.expiry.retention import Retention
 from lakelatch.coordinator.maintenance.orphans import apply_clean, plan_orphans
-from lakelatch.coordinator.maintenance.retention import Retention
 from lakelatch.core.metadata.schema import TableSchema
 from lakelatch.core.paths import TablePaths
 

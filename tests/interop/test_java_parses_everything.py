@@ -20,8 +20,8 @@ from interop.java.jvm import VERSION, bundle_jar
 from interop.spark_env import connector
 
 import lakelatch as ll
-from lakelatch.coordinator.maintenance.expire import apply_expiry, plan_expiry
-from lakelatch.coordinator.maintenance.retention import Retention
+from lakelatch.coordinator.maintenance.expiry.expire import apply_expiry, plan_expiry
+from lakelatch.coordinator.maintenance.expiry.retention import Retention
 from lakelatch.table.catalog.catalog import Catalog
 from lakelatch.table.table import Table
 

@@ -23,7 +23,7 @@ from values import Row, assert_same_rows, decode_rows, encode_column
 import lakelatch as ll
 from lakelatch.backends.local import LocalStore
 from lakelatch.core.metadata.data_file import ADD, ManifestEntry
-from lakelatch.core.metadata.merge_rules import row_fields
+from lakelatch.core.metadata.schemas.merge_rules import row_fields
 from lakelatch.core.metadata.snapshot import Snapshot
 from lakelatch.core.places import FileKeys
 from lakelatch.table.reading.run_reader import RunReader

@@ -13,13 +13,14 @@ import pytest
 from figures import keep
 
 from lakelatch.coordinator.identities import memory
-from lakelatch.lab import maintainers, playing
-from lakelatch.lab.explorer import explore
-from lakelatch.lab.mutants import MUTANTS, Kill, Mutant, kill_table
-from lakelatch.lab.mutants_of_clones import CLONES
-from lakelatch.lab.runs import Finding, explore_named, explore_or_walk, named
-from lakelatch.lab.scenarios import COMPLETE, DAILY, NIGHTLY, writers
-from lakelatch.lab.story import parse_replay_id, replay, replay_id
+from lakelatch.lab.actors import maintainers
+from lakelatch.lab.bugs.clones import CLONES
+from lakelatch.lab.bugs.planted import MUTANTS, Kill, Mutant, kill_table
+from lakelatch.lab.exploring import playing
+from lakelatch.lab.exploring.explorer import explore
+from lakelatch.lab.exploring.runs import Finding, explore_named, explore_or_walk, named
+from lakelatch.lab.exploring.story import parse_replay_id, replay, replay_id
+from lakelatch.lab.scenarios.catalogue import COMPLETE, DAILY, NIGHTLY, writers
 
 NIGHTLY_SECONDS = float(os.environ.get("LAKELATCH_LAB_SECONDS", "600"))
 WALK_SECONDS = NIGHTLY_SECONDS / 5

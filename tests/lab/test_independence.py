@@ -6,17 +6,16 @@ from typing import Any
 
 import pytest
 
-from lakelatch.lab import explorer, playing
-from lakelatch.lab.actors import Actor, writer
-from lakelatch.lab.cloning import cloned_again, cloned_beside_riders
-from lakelatch.lab.consuming import streamed
-from lakelatch.lab.explorer import explore
-from lakelatch.lab.footprint import footprint
-from lakelatch.lab.independence import Independence
-from lakelatch.lab.playing import Cast
-from lakelatch.lab.scenario import Scenario
-from lakelatch.lab.scenarios_groups import riders
-from lakelatch.lab.scenarios_keys import (
+from lakelatch.lab.actors.cloning import cloned_again, cloned_beside_riders
+from lakelatch.lab.actors.consuming import streamed
+from lakelatch.lab.actors.jobs import Actor, writer
+from lakelatch.lab.exploring import explorer, playing
+from lakelatch.lab.exploring.explorer import explore
+from lakelatch.lab.exploring.footprint import footprint
+from lakelatch.lab.exploring.independence import Independence
+from lakelatch.lab.exploring.playing import Cast
+from lakelatch.lab.scenarios.groups import riders
+from lakelatch.lab.scenarios.keys import (
     deleting_beside_compaction,
     indexing,
     marking_beside_full,
@@ -24,12 +23,13 @@ from lakelatch.lab.scenarios_keys import (
     placing,
     upserting_first,
 )
-from lakelatch.lab.scenarios_merges import changing_rows
-from lakelatch.lab.scenarios_rows import deleting_from_one_file
-from lakelatch.lab.scenarios_upkeep import delayed_duplicate, forgotten, vanished_answer
-from lakelatch.lab.scenarios_writers import history, silent, writers
-from lakelatch.lab.simulated_store import Request
-from lakelatch.lab.stage import Stage
+from lakelatch.lab.scenarios.merges import changing_rows
+from lakelatch.lab.scenarios.rows import deleting_from_one_file
+from lakelatch.lab.scenarios.scenario import Scenario
+from lakelatch.lab.scenarios.upkeep import delayed_duplicate, forgotten, vanished_answer
+from lakelatch.lab.scenarios.writers import history, silent, writers
+from lakelatch.lab.world.simulated_store import Request
+from lakelatch.lab.world.stage import Stage
 
 KEY = "snapshot/snapshot-1"
 

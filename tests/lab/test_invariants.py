@@ -7,18 +7,18 @@ from dataclasses import replace
 import pytest
 
 from lakelatch.coordinator.protocol.snapshot_ref import SnapshotRef
-from lakelatch.lab.actors import Actor, writer
-from lakelatch.lab.explorer import Explorer, play_alone
-from lakelatch.lab.invariants import Context, Violation, violations
-from lakelatch.lab.maintainers import restorer
-from lakelatch.lab.marks import index_file, positions_in
-from lakelatch.lab.published import Chronicle, History, Published, may_remove
-from lakelatch.lab.reading import look
-from lakelatch.lab.rewriters import compactor, deleter
-from lakelatch.lab.scenario import Scenario
-from lakelatch.lab.scenarios_writers import SCHEMA, writers
-from lakelatch.lab.simulated_store import Objects, Request
-from lakelatch.lab.stage import Told, partitioned_schema
+from lakelatch.lab.actors.jobs import Actor, writer
+from lakelatch.lab.actors.maintainers import restorer
+from lakelatch.lab.actors.rewriters import compactor, deleter
+from lakelatch.lab.exploring.explorer import Explorer, play_alone
+from lakelatch.lab.judging.invariants import Context, Violation, violations
+from lakelatch.lab.scenarios.scenario import Scenario
+from lakelatch.lab.scenarios.writers import SCHEMA, writers
+from lakelatch.lab.world.marks import index_file, positions_in
+from lakelatch.lab.world.published import Chronicle, History, Published, may_remove
+from lakelatch.lab.world.reading import look
+from lakelatch.lab.world.simulated_store import Objects, Request
+from lakelatch.lab.world.stage import Told, partitioned_schema
 
 
 def played(*actors: Actor, schema: object = None) -> tuple[Objects, History]:
@@ -157,7 +157,7 @@ def test_two_equal_requests_in_flight_are_two() -> None:
 
 def test_time_passes_for_writers_under_way_while_snapshots_expire() -> None:
     """H6: expiry spares young snapshots, so a writer that still knows an expired one has slept. By hand, no time passes."""
-    from lakelatch.lab.scenarios_upkeep import expired
+    from lakelatch.lab.scenarios.upkeep import expired
 
     for by_hand in (False, True):
         naps = _naps_of("A", expired(0, by_hand=by_hand))

@@ -9,8 +9,8 @@ from collections import Counter
 import pytest
 from figures import keep
 
-from lakelatch.lab.schedule import Weather
-from lakelatch.lab.seeds import run_seed
+from lakelatch.lab.seeded.schedule import Weather
+from lakelatch.lab.seeded.seeds import run_seed
 
 SEEDS = 60
 NIGHTLY_SECONDS = float(os.environ.get("LAKELATCH_SEED_SECONDS", "3600"))

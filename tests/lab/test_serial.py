@@ -9,12 +9,12 @@ from itertools import permutations
 
 import pytest
 
-from lakelatch.lab.contradictions import contradiction
-from lakelatch.lab.histories import run_history
-from lakelatch.lab.mutants_of_clones import CLONES
-from lakelatch.lab.mutants_of_keys import KEYS
-from lakelatch.lab.serial import Op, State, Undecided, closest_before, kept_by, order_of
-from lakelatch.lab.undoers import UNDOS
+from lakelatch.lab.actors.undoing import UNDOS
+from lakelatch.lab.bugs.clones import CLONES
+from lakelatch.lab.bugs.keys import KEYS
+from lakelatch.lab.judging.contradictions import contradiction
+from lakelatch.lab.judging.serial import Op, State, Undecided, closest_before, kept_by, order_of
+from lakelatch.lab.seeded.histories import run_history
 
 SEEDS = 2_000 if os.environ.get("LAKELATCH_NIGHTLY") else 40
 

@@ -13,10 +13,10 @@ import pytest
 
 from lakelatch.cli.main import main
 from lakelatch.coordinator.commit.request import CommitRequest
-from lakelatch.lab.actors import Actor, data_entry
-from lakelatch.lab.schedule import Simulation, Weather
-from lakelatch.lab.simulate import simulate
-from lakelatch.lab.stage import Stage
+from lakelatch.lab.actors.jobs import Actor, data_entry
+from lakelatch.lab.seeded.schedule import Simulation, Weather
+from lakelatch.lab.seeded.simulate import simulate
+from lakelatch.lab.world.stage import Stage
 
 STARVED = 20
 """A commit that waits this many times the median has been starved."""
@@ -119,7 +119,7 @@ def test_the_same_seed_gives_the_same_trace(tmp_path: Path) -> None:
 
 
 def test_a_long_simulation_reports_its_progress(capsys: pytest.CaptureFixture[str], monkeypatch: Any) -> None:
-    monkeypatch.setattr("lakelatch.cli.simulate._EVERY_S", 0.0)
+    monkeypatch.setattr("lakelatch.cli.inspect.simulate._EVERY_S", 0.0)
     assert main(["simulate", "--writers", "2", "--steps", "3", "--json"]) == 0
     shown = capsys.readouterr()
     assert json.loads(shown.out)["committed"] == 6

@@ -13,11 +13,11 @@ from lakelatch.coordinator.commit.message import PendingUpload
 from lakelatch.coordinator.commit.receipt import Receipt
 from lakelatch.coordinator.commit.request import CommitRequest
 from lakelatch.core.errors import Fenced, LakelatchError, OutcomeUnknown
-from lakelatch.lab.actors import Actor, data_entry, foreign_snapshot
-from lakelatch.lab.maintainers import expirer, rollback
-from lakelatch.lab.reading import look
-from lakelatch.lab.simulated_store import SILENCE, Objects, Reply, Request, answer
-from lakelatch.lab.stage import PATHS, Stage, lab_schema
+from lakelatch.lab.actors.jobs import Actor, data_entry, foreign_snapshot
+from lakelatch.lab.actors.maintainers import expirer, rollback
+from lakelatch.lab.world.reading import look
+from lakelatch.lab.world.simulated_store import SILENCE, Objects, Reply, Request, answer
+from lakelatch.lab.world.stage import PATHS, Stage, lab_schema
 
 
 class World:
@@ -323,7 +323,7 @@ def test_a_missing_manifest_list_is_an_error() -> None:
 
 def test_names_of_actors_are_unique() -> None:
     """Labels of a scenario distinguish its data files, so they must be unique."""
-    from lakelatch.lab.scenarios import DAILY, NIGHTLY
+    from lakelatch.lab.scenarios.catalogue import DAILY, NIGHTLY
 
     for scenario in (*DAILY, *NIGHTLY):
         actors: tuple[Actor, ...] = (*scenario.before, *scenario.actors)

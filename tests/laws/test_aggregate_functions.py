@@ -19,9 +19,9 @@ from values import decode_rows, encode_rows
 
 import lakelatch as ll
 from lakelatch.core.errors import InvalidArgument
-from lakelatch.core.metadata.functions import FUNCTIONS
-from lakelatch.core.metadata.merge_rules import MergeRules, merge_rules
 from lakelatch.core.metadata.schema import TableSchema, new_schema
+from lakelatch.core.metadata.schemas.functions import FUNCTIONS
+from lakelatch.core.metadata.schemas.merge_rules import MergeRules, merge_rules
 from lakelatch.core.rows.types import parse_type
 from lakelatch.table.merging.aggregates import functions
 from lakelatch.table.merging.merge import merge_section

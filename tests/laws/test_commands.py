@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from commands import PAGE, commands, page
 
-from lakelatch.cli.exit_codes import USAGE
+from lakelatch.cli.frame.exit_codes import USAGE
 from lakelatch.cli.main import main
 
 COMMANDS = commands()

@@ -11,7 +11,7 @@ from .mutants import Equivalent
 EQUIVALENTS: tuple[Equivalent, ...] = (
     *(
         Equivalent(
-            "backends/durable.py",
+            "backends/files/durable.py",
             "",
             f"0 → 1{place}",
             "the default of getattr: every system that we test on has the flag that is asked for",
@@ -19,13 +19,13 @@ EQUIVALENTS: tuple[Equivalent, ...] = (
         for place in ("", " (place 2)", " (place 3)")
     ),
     Equivalent(
-        "backends/object_store.py",
+        "backends/files/object_store.py",
         "bucket_root",
         "url.partition('://') → url.rpartition('://')",
         "a URL with a second '://' is refused either way: its path would have an empty part",
     ),
     Equivalent(
-        "backends/answers.py",
+        "backends/requests/answers.py",
         "AnswerTable.classify",
         "facts.code is not None and facts.code in self.codes → without `facts.code is not None`",
         "no table has an answer for the code None: their keys are texts",
@@ -37,7 +37,7 @@ EQUIVALENTS: tuple[Equivalent, ...] = (
         "the first attempt has the number 1 and begins because there is none yet, whatever number came before it",
     ),
     Equivalent(
-        "coordinator/maintenance/reachable.py",
+        "coordinator/maintenance/reach/reachable.py",
         "Usage._may_mention",
         "len(partitions) > FEW_PARTITIONS → len(partitions) >= FEW_PARTITIONS",
         "with so many partitions a manifest is read, or its bounds are compared first: what is found is the same, and where"
@@ -58,7 +58,7 @@ EQUIVALENTS: tuple[Equivalent, ...] = (
     ),
     *(
         Equivalent(
-            "coordinator/commit/settling.py",
+            "coordinator/commit/settling/settler.py",
             function,
             change,
             "how many entries are kept for the next check decides what is read again, and not what is found",
@@ -69,7 +69,7 @@ EQUIVALENTS: tuple[Equivalent, ...] = (
         )
     ),
     Equivalent(
-        "coordinator/commit/settling.py",
+        "coordinator/commit/settling/settler.py",
         "Settler._index",
         "if isinstance(left, Conflict) → if False",
         "what an overwrite takes away is in the list that was just read; the question is there for the type checker",
@@ -81,7 +81,7 @@ EQUIVALENTS: tuple[Equivalent, ...] = (
         "with nobody ahead at the first look there is no pause, however long a turn is",
     ),
     Equivalent(
-        "coordinator/commit/layout.py",
+        "coordinator/commit/checks/layout.py",
         "",
         "20 → 21",
         "how many races for a schema may be lost: any large number keeps the promise",
@@ -93,7 +93,7 @@ EQUIVALENTS: tuple[Equivalent, ...] = (
         "the logger asks the same again; the question only saves the work of making a record",
     ),
     Equivalent(
-        "coordinator/maintenance/reachable.py",
+        "coordinator/maintenance/reach/reachable.py",
         "Reach._read",
         "sorted(set(names) - into.keys()) → list(set(names) - into.keys())",
         "the order in which manifests are read; it makes a run repeatable, and changes no result",
@@ -124,7 +124,7 @@ EQUIVALENTS: tuple[Equivalent, ...] = (
         "which of two equally full leaves is relieved: either keeps the page short; the order makes a run repeatable",
     ),
     Equivalent(
-        "coordinator/maintenance/reachable.py",
+        "coordinator/maintenance/reach/reachable.py",
         "Usage._of",
         "if keys → if True",
         "a mention of no candidate adds no key to what is used; the question only saves memory",
@@ -243,19 +243,19 @@ EQUIVALENTS: tuple[Equivalent, ...] = (
         "a table without snapshots holds no files; the question is there for the type checker",
     ),
     Equivalent(
-        "coordinator/commit/layout.py",
+        "coordinator/commit/checks/layout.py",
         "layout_conflict",
         "found is not None and snapshot is not None and (schema.id > decided) → without `snapshot is not None`",
         "without a snapshot there are no files, and then a newer schema is no conflict; the question is for the type checker",
     ),
     Equivalent(
-        "coordinator/maintenance/empty_folders.py",
+        "coordinator/maintenance/expiry/empty_folders.py",
         "remove_empty",
         "sorted(left - {'', above.strip('/')}) → list(left - {'', above.strip('/')})",
         "the order in which empty folders are removed; it makes a run repeatable, and changes no result",
     ),
     Equivalent(
-        "coordinator/maintenance/retention.py",
+        "coordinator/maintenance/expiry/retention.py",
         "Retention.of",
         "min(least, retain_max) → min(retain_max, least)",
         "the smaller of two numbers, whichever comes first",
@@ -285,7 +285,7 @@ EQUIVALENTS: tuple[Equivalent, ...] = (
         "a number in the place of a null, which the mask covers",
     ),
     Equivalent(
-        "table/writing/key_files.py",
+        "table/writing/files/key_files.py",
         "KeyFileWriter._begin",
         "keyed.files.suffix.endswith('.parquet') → keyed.files.suffix.startswith('.parquet')",
         "bounds of texts are computed from the rows and not taken from the footer, with the same result",
@@ -309,7 +309,7 @@ EQUIVALENTS: tuple[Equivalent, ...] = (
         "how many bytes of rows a job holds: any large number keeps the promise",
     ),
     Equivalent(
-        "coordinator/maintenance/names.py",
+        "coordinator/maintenance/reach/names.py",
         "_on_disk",
         "file.flush() → pass",
         "NumPy closes its own copy of the file when it has written, and seeks in it before it maps it: both store what waits",
@@ -339,7 +339,7 @@ EQUIVALENTS: tuple[Equivalent, ...] = (
         "from how many bytes on new rows get files of their own: any large number keeps the promise",
     ),
     Equivalent(
-        "table/writing/data_writer.py",
+        "table/writing/files/data_writer.py",
         "",
         "1 → 2",
         "among how many turns a writer draws its first: any large number spreads the files",
@@ -357,69 +357,69 @@ EQUIVALENTS: tuple[Equivalent, ...] = (
         "one byte of those that are gathered before rows are placed",
     ),
     Equivalent(
-        "coordinator/commit/key_order.py",
+        "coordinator/commit/checks/key_order.py",
         "restored_over_what_stays",
         "1 → 2",
         "the numbers of rows begin with 0: any number below that is smaller than all",
     ),
     Equivalent(
-        "coordinator/commit/changes_since.py",
+        "coordinator/commit/checks/changes_since.py",
         "ChangesSince.since",
         "for (before, found) in pairwise(chain) if found is not None → without the filter",
         "only the first of a chain may be none; the question is there for the type checker",
     ),
     Equivalent(
-        "coordinator/commit/conflicts.py",
+        "coordinator/commit/checks/conflicts.py",
         "compacted_with_newer_rows",
         "e.identity in replaced → e.identity not in replaced",
         "whether all, some or none are replaced: counting the others gives the same answer",
     ),
     Equivalent(
-        "coordinator/commit/undoing.py",
+        "coordinator/commit/checks/undoing.py",
         "builds_on",
         "_marked(since, commit, base, owners) → _marked(since, base, commit, owners)",
         "the marks of two snapshots are compared, whichever comes first",
     ),
     Equivalent(
-        "coordinator/commit/conflicts.py",
+        "coordinator/commit/checks/conflicts.py",
         "columns_updated_meanwhile",
         "group.is_compaction or all((e.file.first_row_id is None for e in group.added)) →"
         " without `all((e.file.first_row_id is None for e in group.added))`",
         "files without row ids meet no rows; the question saves the ranges of tables that number none",
     ),
     Equivalent(
-        "coordinator/commit/undoing.py",
+        "coordinator/commit/checks/undoing.py",
         "builds_on",
         "isinstance(changes, Conflict) or commit is None or base is None → without `base is None`",
         "without a base there is no commit either; the question is there for the type checker",
     ),
     Equivalent(
-        "coordinator/commit/undoing.py",
+        "coordinator/commit/checks/undoing.py",
         "builds_on",
         "isinstance(changes, Conflict) or commit is None or base is None → without `commit is None`",
         "an undo always has its commit; the question is there for the type checker",
     ),
     Equivalent(
-        "coordinator/commit/conflicts.py",
+        "coordinator/commit/checks/conflicts.py",
         "inputs_of",
         "for e in request.entries if e.kind == ADD → without the filter",
         "the files that it deletes are inputs in any case, whether or not they are taken out of those that are marked",
     ),
     Equivalent(
-        "coordinator/commit/settling.py",
+        "coordinator/commit/settling/settler.py",
         "Settler._entries",
         "if request.restores → if True",
         "any other overwrite adds files of its own, which it does not replace",
     ),
     Equivalent(
-        "coordinator/commit/group.py",
+        "coordinator/commit/riding/group.py",
         "Group._rank",
         "commit < self.commit → commit <= self.commit",
         "its own commit is not among those of the others",
     ),
     *(
         Equivalent(
-            "coordinator/commit/hash_indexes.py",
+            "coordinator/commit/settling/hash_indexes.py",
             "HashJoin._placed",
             mutation,
             "a hash that is added once more keeps the bucket under which it was added first",
@@ -433,7 +433,7 @@ EQUIVALENTS: tuple[Equivalent, ...] = (
         "the logger asks the same again; the question only saves the work of making a record",
     ),
     Equivalent(
-        "coordinator/maintenance/consumers.py",
+        "coordinator/maintenance/expiry/consumers.py",
         "_next_snapshot",
         "raise AssertionError('the last look returns or raises') → pass",
         "the last look returns or raises; the line is there for the type checker",
@@ -615,7 +615,7 @@ EQUIVALENTS: tuple[Equivalent, ...] = (
         )
     ),
     Equivalent(
-        "table/writing/data_writer.py",
+        "table/writing/files/data_writer.py",
         "DataFileWriter._slices",
         "1 → 2",
         "a batch that fits into a row group is taken in two pieces, which fit as well",
@@ -702,7 +702,7 @@ EQUIVALENTS: tuple[Equivalent, ...] = (
         "how many keys a map held that gets none, so that nothing in it has an order",
     ),
     Equivalent(
-        "table/writing/data_writer.py",
+        "table/writing/files/data_writer.py",
         "DataFileWriter._slices",
         "if rows >= batch.num_rows → if False",
         "a batch that fits is taken as the one slice that holds all of it",

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import pytest
 
-from lakelatch.lab.explorer import explore
-from lakelatch.lab.scenarios import DAILY
-from lakelatch.lab.seeds import run_seed
+from lakelatch.lab.exploring.explorer import explore
+from lakelatch.lab.scenarios.catalogue import DAILY
+from lakelatch.lab.seeded.seeds import run_seed
 
 SECONDS = 2.0
 SEEDS, BATCH = 40, 8

@@ -12,8 +12,8 @@ from golden_tables import unpack
 import lakelatch as ll
 import lakelatch.spark as lake
 from lakelatch.core.errors import InvalidArgument
-from lakelatch.spark import change_scan
-from lakelatch.spark.source_options import SourceOptions
+from lakelatch.spark.options.source_options import SourceOptions
+from lakelatch.spark.reading import change_scan
 
 pytestmark = pytest.mark.spark
 

@@ -14,7 +14,7 @@ import pytest
 import lakelatch as ll
 import lakelatch.spark as lake
 from lakelatch.backends.local import LocalStore
-from lakelatch.backends.refusals import DeletionRefused
+from lakelatch.backends.requests.refusals import DeletionRefused
 from lakelatch.spark import cleaning
 
 

@@ -19,7 +19,7 @@ from pyspark.sql import functions as F
 import lakelatch as ll
 import lakelatch.spark as lake
 from lakelatch.core.metadata.data_file import DataFile
-from lakelatch.spark import vectors
+from lakelatch.spark.reading import vectors
 from lakelatch.table.scan.split import DELETED_ROWS, Split
 
 pytestmark = pytest.mark.spark

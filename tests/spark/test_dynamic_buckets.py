@@ -15,7 +15,7 @@ import lakelatch as ll
 import lakelatch.spark as lake
 from lakelatch.core.metadata.hash_index import decode_hashes
 from lakelatch.core.places import FileKeys
-from lakelatch.spark.source_options import SourceOptions
+from lakelatch.spark.options.source_options import SourceOptions
 from lakelatch.spark.source_writer import TableSourceWriter
 
 pytestmark = pytest.mark.spark

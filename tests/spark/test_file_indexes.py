@@ -9,7 +9,7 @@ import pytest
 
 import lakelatch as ll
 import lakelatch.spark as lake
-from lakelatch.spark import scan
+from lakelatch.spark.reading import scan
 
 pytestmark = pytest.mark.spark
 OPTIONS = {

@@ -34,7 +34,7 @@ def test_every_block_runs(spark: Any, section: str, tmp_path: Path, monkeypatch:
 
 
 def test_every_option_of_the_source_is_on_the_page() -> None:
-    from lakelatch.spark.source_options import KNOWN, PROPERTY_PREFIX, STORAGE_PREFIX
+    from lakelatch.spark.options.source_options import KNOWN, PROPERTY_PREFIX, STORAGE_PREFIX
 
     _, _, section = PAGE.read_text().partition("\n## Options\n")
     rows = [line for line in section.partition("\n## ")[0].splitlines() if line.startswith("| `")]

@@ -20,8 +20,8 @@ import lakelatch as ll
 import lakelatch.spark as lake
 from lakelatch.core.expressions.binding import bind
 from lakelatch.core.expressions.evaluate import to_arrow_mask
-from lakelatch.spark import native, scan
 from lakelatch.spark.predicate import Untranslatable, to_column
+from lakelatch.spark.reading import native, scan
 from lakelatch.spark.types import arrow_field_for_spark, batch_for_spark, from_spark_schema, spark_schema
 
 pytestmark = pytest.mark.spark

@@ -13,7 +13,7 @@ import pytest
 
 import lakelatch as ll
 import lakelatch.spark as lake
-from lakelatch.spark.session import FileSystems
+from lakelatch.spark.sessions.session import FileSystems
 
 pytestmark = pytest.mark.spark
 DDL = "part int, k bigint, v string"

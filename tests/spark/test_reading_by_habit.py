@@ -17,9 +17,9 @@ import pytest
 
 import lakelatch as ll
 import lakelatch.spark as lake
-from lakelatch.spark import native
-from lakelatch.spark.native import by_folders
-from lakelatch.spark.session import is_connect
+from lakelatch.spark.reading import native
+from lakelatch.spark.reading.native import by_folders
+from lakelatch.spark.sessions.session import is_connect
 
 pytestmark = pytest.mark.spark
 

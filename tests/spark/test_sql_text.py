@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lakelatch.spark.sql_text import CreateTable, Insert, Other, understand
+from lakelatch.spark.sql.sql_text import CreateTable, Insert, Other, understand
 
 
 def test_a_create_table_with_every_clause() -> None:

@@ -17,7 +17,7 @@ from servers import maven
 
 import lakelatch as ll
 import lakelatch.spark as lake
-from lakelatch.spark import session
+from lakelatch.spark.sessions import session
 
 pytestmark = pytest.mark.spark
 

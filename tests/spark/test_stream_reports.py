@@ -14,7 +14,7 @@ from pyspark.sql import types as spark
 import lakelatch as ll
 from lakelatch.coordinator.watching.batches import LOG_VARIABLE
 from lakelatch.core.errors import InvalidArgument
-from lakelatch.spark.source_options import SourceOptions
+from lakelatch.spark.options.source_options import SourceOptions
 from lakelatch.spark.streams import reader as streams
 from lakelatch.spark.streams.reader import TableStreamReader
 from lakelatch.spark.streams.writer import BatchMessage, StreamSourceWriter

@@ -18,7 +18,7 @@ from pyspark import TaskContext, cloudpickle
 from pyspark.sql import types as spark
 
 import lakelatch as ll
-from lakelatch.spark.source_options import SourceOptions
+from lakelatch.spark.options.source_options import SourceOptions
 from lakelatch.spark.streams.writer import QUERY_ID, StreamSourceWriter
 
 ATTEMPTS = itertools.count()

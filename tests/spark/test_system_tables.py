@@ -11,7 +11,7 @@ from golden_tables import unpack
 import lakelatch as ll
 import lakelatch.spark as lake
 from lakelatch.core.errors import InvalidArgument
-from lakelatch.spark.source_options import SourceOptions
+from lakelatch.spark.options.source_options import SourceOptions
 
 pytestmark = pytest.mark.spark
 

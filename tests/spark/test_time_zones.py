@@ -16,8 +16,8 @@ import lakelatch as ll
 import lakelatch.spark as lake
 from lakelatch.core.rows.literals import coerce_literal
 from lakelatch.core.rows.types import timestamp
-from lakelatch.spark import scan
-from lakelatch.spark.zones import session_zone, zone_named
+from lakelatch.spark.reading import scan
+from lakelatch.spark.sessions.zones import session_zone, zone_named
 
 pytestmark = pytest.mark.spark
 

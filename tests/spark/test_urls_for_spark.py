@@ -10,8 +10,8 @@ import pytest
 
 import lakelatch as ll
 import lakelatch.spark as lake
-from lakelatch.spark import session
-from lakelatch.spark.native import _uri
+from lakelatch.spark.reading.native import _uri
+from lakelatch.spark.sessions import session
 
 pytestmark = pytest.mark.spark
 

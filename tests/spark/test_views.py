@@ -11,7 +11,7 @@ import pytest
 
 import lakelatch as ll
 import lakelatch.spark as spark_lake
-from lakelatch.spark.session import is_connect
+from lakelatch.spark.sessions.session import is_connect
 
 pytestmark = pytest.mark.spark
 

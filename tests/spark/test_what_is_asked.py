@@ -12,9 +12,9 @@ import pytest
 
 import lakelatch as ll
 import lakelatch.spark as lake
-from lakelatch.spark.asked import ARGUMENTS, Asked
-from lakelatch.spark.source_options import KNOWN, READING_ROWS, SourceOptions
-from lakelatch.spark.streams.options import CHECKPOINT, READING
+from lakelatch.spark.options.asked import ARGUMENTS, Asked
+from lakelatch.spark.options.source_options import KNOWN, READING_ROWS, SourceOptions
+from lakelatch.spark.options.streams import CHECKPOINT, READING
 
 KEYED = pa.schema([pa.field("k", pa.int32(), False), ("v", pa.string())])
 DDL = "k int, v string, op string, more int"

@@ -22,7 +22,7 @@ from report import tell
 
 import lakelatch as ll
 from lakelatch.coordinator.history.base import longest_age_ms
-from lakelatch.coordinator.maintenance.retention import DELAYS
+from lakelatch.coordinator.maintenance.expiry.retention import DELAYS
 
 TABLES, COMMITS, KILLS, WRITERS = (200, 12, 25, 8) if NIGHTLY else (5, 7, 2, 2)
 YOUNG_S = 0.001 * DELAYS * longest_age_ms(1) + 0.1

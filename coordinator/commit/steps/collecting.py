@@ -21,11 +21,11 @@ from ...protocol import effects as do
 from ...protocol import events as ev
 from ...protocol.events import Event
 from ...protocol.snapshot_ref import SnapshotRef
-from ..changes_since import HISTORY_GONE
-from ..conflicts import Conflict
-from ..group import untold
-from ..layout import layout_conflict
-from ..rider import Rider
+from ..checks.changes_since import HISTORY_GONE
+from ..checks.conflicts import Conflict
+from ..checks.layout import layout_conflict
+from ..riding.group import untold
+from ..riding.rider import Rider
 from .state import NOTHING_REMEMBERED, Attempt, RunState
 
 _LOG = logging.getLogger("lakelatch")

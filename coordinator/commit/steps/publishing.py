@@ -10,7 +10,7 @@ import logging
 from contextlib import suppress
 from dataclasses import replace
 
-from ....backends.deadline import answered_within
+from ....backends.requests.deadline import answered_within
 from ....backends.store import AlreadyThere, Created, ObjectNotFound, Unknown, rewrite_seconds
 from ....core.errors import LakelatchError, StoreUnavailable
 from ....core.metadata.snapshot import Snapshot
@@ -36,8 +36,8 @@ from ...protocol.ledger import check_discard
 from ...protocol.snapshot_ref import SnapshotRef
 from ...surroundings import backoff_s
 from ..attempt import build_snapshot
-from ..group import Met
-from ..layout import schema_named
+from ..checks.layout import schema_named
+from ..riding.group import Met
 from .state import Attempt, RunState
 
 HINT_WITHIN_MS = 5_000

@@ -24,12 +24,12 @@ from ...protocol import events as ev
 from ...protocol.snapshot_ref import SnapshotRef
 from ...surroundings import Surroundings
 from ..attempt import Delta, MetadataFile, MetadataWriter, committer_of
-from ..conflicts import Conflict
-from ..group import Group
+from ..checks.conflicts import Conflict
 from ..knowledge import Knowledge
-from ..manifest_compaction import Merges
 from ..request import CommitRequest
-from ..settling import Settled, Settler
+from ..riding.group import Group
+from ..settling.manifest_compaction import Merges
+from ..settling.settler import Settled, Settler
 
 NOTHING_REMEMBERED = Memory()
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ....core.metadata.functions import check_function
+from ....core.metadata.schemas.functions import check_function
 from ....core.rows.types import Field
 from .base import Aggregate
 from .elements import Collect, MergeMap, MergeMapWithKeyTime

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from pyroaring import BitMap
 
 from ....core.errors import TableCorrupt
-from ....core.file_index.roaring import checked_bitmap
+from ....core.file_index.bitmaps.roaring import checked_bitmap
 from ....core.rows.types import Field
 from ....core.typed import Array
 from .base import NO_ROW, Folding

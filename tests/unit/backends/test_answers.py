@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from fsspec.exceptions import FSTimeoutError
 
-from lakelatch.backends.answers import (
+from lakelatch.backends.requests.answers import (
     COMMON_STATUSES,
     Answer,
     AnswerTable,
@@ -20,7 +20,7 @@ from lakelatch.backends.answers import (
     told,
 )
 from lakelatch.backends.store import AlreadyThere, Unknown
-from lakelatch.backends.transport import ClientDied
+from lakelatch.backends.transport.choice import ClientDied
 
 
 class BotoError(Exception):

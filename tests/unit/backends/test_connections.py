@@ -15,7 +15,7 @@ from obstore.store import MemoryStore
 from planned_store import PlannedStore, options
 
 from lakelatch.backends.store import Created
-from lakelatch.backends.transport import ObstoreRequests
+from lakelatch.backends.transport.choice import ObstoreRequests
 
 
 def test_the_order_of_the_options_makes_no_other_connection() -> None:

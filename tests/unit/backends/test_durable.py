@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from lakelatch.backends.durable import Disk, is_temporary, remove, temporary_name
+from lakelatch.backends.files.durable import Disk, is_temporary, remove, temporary_name
 
 
 @pytest.fixture
@@ -191,7 +191,7 @@ def test_the_umask_decides_who_may_read_a_file(tmp_path: Path) -> None:
 
 def test_a_new_file_never_replaces_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A name that is already taken is an error: the file of another writer is never truncated."""
-    monkeypatch.setattr("lakelatch.backends.durable.temporary_name", lambda name: ".taken.tmp")
+    monkeypatch.setattr("lakelatch.backends.files.durable.temporary_name", lambda name: ".taken.tmp")
     (tmp_path / ".taken.tmp").write_bytes(b"another's")
     with pytest.raises(FileExistsError):
         Disk(str(tmp_path)).write_temporary(str(tmp_path / "x"), b"1")

@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from lakelatch.backends.durable import is_temporary, temporary_name
 from lakelatch.backends.elsewhere import location_of
+from lakelatch.backends.files.durable import is_temporary, temporary_name
 from lakelatch.backends.local import LocalStore, local_path
-from lakelatch.backends.refusals import DeletionRefused
+from lakelatch.backends.requests.refusals import DeletionRefused
 from lakelatch.backends.store import AlreadyThere, Created, ObjectNotFound, Unknown
 from lakelatch.core.errors import InvalidArgument, StoreUnavailable, UnsafeBackend, Unsupported
 

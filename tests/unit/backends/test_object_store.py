@@ -12,11 +12,8 @@ import fsspec.asyn
 import pytest
 from planned_store import CODES, QUICK, FileSystem, PlannedStore, Said, options
 
-from lakelatch.backends import object_store
-from lakelatch.backends.advice import NEXT_STEPS
-from lakelatch.backends.answers import Answer
-from lakelatch.backends.deadline import answered_within, operation
-from lakelatch.backends.object_store import (
+from lakelatch.backends.files import object_store
+from lakelatch.backends.files.object_store import (
     CONNECT_SECONDS,
     CREATE_LIMIT_BYTES,
     SLOWEST_BYTES_PER_SECOND,
@@ -26,8 +23,11 @@ from lakelatch.backends.object_store import (
     modified_ms,
     shared_filesystem,
 )
-from lakelatch.backends.patience import Patience
-from lakelatch.backends.refusals import DeletionRefused
+from lakelatch.backends.requests.advice import NEXT_STEPS
+from lakelatch.backends.requests.answers import Answer
+from lakelatch.backends.requests.deadline import answered_within, operation
+from lakelatch.backends.requests.patience import Patience
+from lakelatch.backends.requests.refusals import DeletionRefused
 from lakelatch.backends.storage_options import StorageOptions
 from lakelatch.backends.store import AlreadyThere, Created, ObjectInfo, ObjectNotFound, Unknown
 from lakelatch.core.errors import InvalidArgument, StoreUnavailable, UnsafeBackend

@@ -13,7 +13,7 @@ import pytest
 import lakelatch as ll
 import lakelatch.spark as lake
 from lakelatch.backends.trust import settings_file
-from lakelatch.cli.journals import default_journal
+from lakelatch.cli.frame.journals import default_journal
 
 
 def test_a_user_without_a_home_has_the_root_as_home(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from planned_store import PlannedStore, Said, options
 
-from lakelatch.backends import object_store
 from lakelatch.backends.adls import ADLS_ANSWERS
-from lakelatch.backends.answers import facts_of
+from lakelatch.backends.files import object_store
 from lakelatch.backends.gcs import GCS_ANSWERS, _refusal
-from lakelatch.backends.patience import BUSY_SECONDS, HUNG, LONGEST_TOLD_S, Patience
+from lakelatch.backends.requests.answers import facts_of
+from lakelatch.backends.requests.patience import BUSY_SECONDS, HUNG, LONGEST_TOLD_S, Patience
 from lakelatch.core.errors import StoreUnavailable
 
 LONG = Patience(30.0, 3, 0.001, 0.001, busy_seconds=100.0)

@@ -8,9 +8,9 @@ import uuid
 
 import pytest
 
-from lakelatch.backends.files import BLOCK_BYTES, TAIL_BYTES, WHOLE_BYTES, RangeInput
+from lakelatch.backends.around.metered import MeteredStore
+from lakelatch.backends.files.open_files import BLOCK_BYTES, TAIL_BYTES, WHOLE_BYTES, RangeInput
 from lakelatch.backends.memory import MemoryStore
-from lakelatch.backends.metered import MeteredStore
 
 
 def opened(size: int, known: bool = True) -> tuple[RangeInput, MeteredStore, bytes]:

@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 from planned_store import FileSystem, PlannedStore, options
 
-from lakelatch.backends import carrier, renewal
-from lakelatch.backends.answers import Answer, AnswerTable, Facts
+from lakelatch.backends.requests import renewal
+from lakelatch.backends.requests.answers import Answer, AnswerTable, Facts
 from lakelatch.backends.store import AlreadyThere, Created
-from lakelatch.backends.transport import ObstoreRequests
+from lakelatch.backends.transport import carrier
+from lakelatch.backends.transport.choice import ObstoreRequests
 from lakelatch.core.errors import StoreUnavailable
 
 VARIABLE = "AWS_TEST_TOKEN"

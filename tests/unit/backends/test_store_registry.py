@@ -16,14 +16,14 @@ import pytest
 
 import lakelatch as ll
 from lakelatch.backends.adls import AdlsStore
+from lakelatch.backends.files.keys import key_defect
 from lakelatch.backends.gcs import GcsStore
 from lakelatch.backends.hdfs import HdfsStore
-from lakelatch.backends.keys import key_defect
 from lakelatch.backends.local import LocalStore
 from lakelatch.backends.memory import MemoryStore
 from lakelatch.backends.other import OtherStore
-from lakelatch.backends.patience import Patience
 from lakelatch.backends.registry import ENTRY_POINTS, open_beside, open_store
+from lakelatch.backends.requests.patience import Patience
 from lakelatch.backends.s3 import S3Store
 from lakelatch.backends.storage_options import StorageOptions
 from lakelatch.core.errors import InvalidArgument, StoreUnavailable

@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from lakelatch.backends.deadline import answered_within
-from lakelatch.backends.faulty import Faults, FaultyStore
+from lakelatch.backends.around.faulty import Faults, FaultyStore
+from lakelatch.backends.around.metered import MeteredStore
 from lakelatch.backends.memory import MemoryStore
-from lakelatch.backends.metered import MeteredStore
 from lakelatch.backends.probe import ProbedStores, probe
+from lakelatch.backends.requests.deadline import answered_within
 from lakelatch.backends.store import AlreadyThere, Capabilities, Created, ObjectNotFound, PutOutcome, Unknown
 from lakelatch.core.errors import StoreUnavailable, UnsafeBackend
 

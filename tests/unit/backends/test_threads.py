@@ -14,10 +14,10 @@ from typing import Any
 
 import pytest
 
-from lakelatch.backends import threads
-from lakelatch.backends.deadline import answered_within, left_s
-from lakelatch.backends.patience import Patience
-from lakelatch.backends.threads import LoopThreads, PerProcess, Threads, _Living, forked_lock, this_process
+from lakelatch.backends.requests import threads
+from lakelatch.backends.requests.deadline import answered_within, left_s
+from lakelatch.backends.requests.patience import Patience
+from lakelatch.backends.requests.threads import LoopThreads, PerProcess, Threads, _Living, forked_lock, this_process
 from lakelatch.core.errors import InvalidArgument
 from lakelatch.table.reading.read_ahead import in_order
 
@@ -204,7 +204,7 @@ def test_an_interrupt_while_a_thread_begins_costs_no_thread(monkeypatch: pytest.
 def test_a_thread_that_never_ends_does_not_delay_exit() -> None:
     """For example a thread that waits for a lock that was never released after an interrupt."""
     code = """
-import threading, lakelatch.backends.threads as threads
+import threading, lakelatch.backends.requests.threads as threads
 threads.LAST_SECONDS = 0.2
 executor = threads.Threads(2)
 executor.submit(threading.Event().wait)
@@ -217,7 +217,7 @@ executor.submit(print, "done")
 def test_the_ends_of_the_interpreter_share_one_wait() -> None:
     """What is accepted is waited for before the exit handlers and after them, but not twice as long."""
     code = """
-import threading, time, lakelatch.backends.threads as threads
+import threading, time, lakelatch.backends.requests.threads as threads
 threads.LAST_SECONDS = 1.0
 threads.Threads(1).submit(threading.Event().wait)
 executor = threads.Threads(1)
@@ -317,7 +317,7 @@ def test_a_connection_looks_up_names_while_the_interpreter_ends(tmp_path: Path) 
     """A commit at exit may need a new connection, and by then Python's own executors refuse work."""
     ask = (
         "import atexit, fsspec.asyn\n"
-        "from lakelatch.backends.object_store import shared_filesystem\n"
+        "from lakelatch.backends.files.object_store import shared_filesystem\n"
         "from lakelatch.backends.s3 import S3Store\n"
         "async def connect(): return object()\n"
         "shared_filesystem(connect, S3Store, {})\n"

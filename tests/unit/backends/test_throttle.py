@@ -10,7 +10,7 @@ from contextlib import ExitStack, contextmanager, suppress
 
 import pytest
 
-from lakelatch.backends.throttle import FREE, Throttle, throttle_of
+from lakelatch.backends.requests.throttle import FREE, Throttle, throttle_of
 
 
 class Clock:

@@ -18,7 +18,7 @@ import lakelatch as ll
 from lakelatch.backends import trust
 from lakelatch.backends.elsewhere import delete_located, located, store_elsewhere
 from lakelatch.backends.local import LocalStore
-from lakelatch.backends.refusals import DeletionRefused
+from lakelatch.backends.requests.refusals import DeletionRefused
 from lakelatch.core.errors import InvalidArgument
 
 EXTERNAL = "data-file.external-paths"
@@ -198,7 +198,7 @@ def test_links_in_an_allowed_place_are_not_followed_for_a_deletion(tmp_path: Pat
 
 def test_what_is_allowed_travels_to_the_workers_of_spark(tmp_path: Path) -> None:
     """Their machines have neither the settings file nor the environment."""
-    from lakelatch.spark.shipping import _sealed
+    from lakelatch.spark.sessions.shipping import _sealed
 
     ll.allow("/lake/t", "/out")
     payload = _sealed(trust.is_allowed, "/lake/t", "/out/f")

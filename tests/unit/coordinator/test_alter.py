@@ -20,7 +20,7 @@ from lakelatch.coordinator.history.timeline import Timeline
 from lakelatch.coordinator.schema_commit import change_schema, create_schema
 from lakelatch.coordinator.surroundings import MACHINE
 from lakelatch.core.metadata.schema import TableSchema, new_schema, parse_schema
-from lakelatch.core.metadata.schema_changes import SchemaChange
+from lakelatch.core.metadata.schemas.changes import SchemaChange
 from lakelatch.core.paths import TablePaths
 from lakelatch.core.rows.types import AtomicType, Field, sql
 

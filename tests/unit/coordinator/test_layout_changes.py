@@ -12,8 +12,8 @@ import lakelatch as ll
 from lakelatch.backends.memory import MemoryStore
 from lakelatch.backends.store import PutOutcome, Unknown
 from lakelatch.core.errors import CommitConflict, OutcomeUnknown, StoreUnavailable
-from lakelatch.core.metadata.layout import held_files
 from lakelatch.core.metadata.schema import TableSchema, parse_schema
+from lakelatch.core.metadata.schemas.layout import held_files
 
 DIRECTORY = "data-file.path-directory"
 CHANGE = ll.set_option(DIRECTORY, "data")

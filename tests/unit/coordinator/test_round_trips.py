@@ -18,7 +18,7 @@ from histories import expire as expire_histories
 from marked_rows import mark
 
 import lakelatch as ll
-from lakelatch.backends.metered import MeteredStore, StoreRequest
+from lakelatch.backends.around.metered import MeteredStore, StoreRequest
 from lakelatch.backends.store import PutOutcome, Unknown
 from lakelatch.coordinator.commit.request import KeyedRows, RepeatableRequest
 from lakelatch.coordinator.journal.file_journal import FileJournal

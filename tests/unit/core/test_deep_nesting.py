@@ -17,7 +17,7 @@ from lakelatch.core.metadata.schema import parse_schema
 from lakelatch.core.rows.partition_times import PartitionTimes
 from lakelatch.core.rows.type_text import parse_sql_type
 from lakelatch.core.rows.types import Field, parse_type, string
-from lakelatch.table.formats.thrift_compact import decode_struct
+from lakelatch.table.formats.parquet.thrift_compact import decode_struct
 
 DEEP = (60, 101, 500, 2_000)
 

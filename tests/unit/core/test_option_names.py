@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 import lakelatch as ll
-from lakelatch.cli.exit_codes import USAGE
+from lakelatch.cli.frame.exit_codes import USAGE
 from lakelatch.cli.main import main
 from lakelatch.core.errors import InvalidArgument
 from lakelatch.core.option_names import check_option_name

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import lakelatch as ll
-from lakelatch.cli.doctor import examine
+from lakelatch.cli.inspect.doctor import examine
 from lakelatch.core.side_effects import SIDE_EFFECTS, left_undone
 
 SCHEMA = pa.schema([("v", pa.int64())])

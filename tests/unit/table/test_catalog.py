@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import lakelatch as ll
-from lakelatch.backends.metered import MeteredStore
+from lakelatch.backends.around.metered import MeteredStore
 from lakelatch.core.errors import InvalidArgument, TableExists, TableNotFound, Unsupported
 
 FIELDS = pa.schema([("v", pa.int64())])
@@ -149,7 +149,7 @@ def test_a_listing_asks_once_for_each_table() -> None:
 
 def test_an_object_store_refuses_a_rename_and_says_what_to_do() -> None:
     lake = ll.open_catalog("s3://no-such-bucket/lake", storage_options={"key": "a", "secret": "not a real one"})
-    from lakelatch.backends.folders import move
+    from lakelatch.backends.files.folders import move
 
     with pytest.raises(Unsupported, match=r"cannot rename a folder in one step.*clone\(\)"):
         move(lake._store, "s3://no-such-bucket/other")

@@ -15,8 +15,8 @@ import pyarrow.dataset as ds
 import pytest
 
 import lakelatch as ll
+from lakelatch.backends.around.metered import MeteredStore
 from lakelatch.backends.local import LocalStore
-from lakelatch.backends.metered import MeteredStore
 from lakelatch.core.errors import InvalidArgument, Unsupported
 from lakelatch.table.table import Table
 

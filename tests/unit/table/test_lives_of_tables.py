@@ -17,9 +17,9 @@ import pytest
 from figures import NIGHTLY
 
 import lakelatch as ll
-from lakelatch.coordinator.maintenance.expire import apply_expiry, plan_expiry
+from lakelatch.coordinator.maintenance.expiry.expire import apply_expiry, plan_expiry
+from lakelatch.coordinator.maintenance.expiry.retention import Retention
 from lakelatch.coordinator.maintenance.orphans import apply_clean, plan_orphans
-from lakelatch.coordinator.maintenance.retention import Retention
 from lakelatch.core.errors import CommitConflict
 from lakelatch.core.places import FileKeys
 from lakelatch.table.table import Table

@@ -31,8 +31,8 @@ def test_a_notebook_shows_readable_html(tmp_path: Path) -> None:
 
 def test_showing_a_table_sends_no_request(tmp_path: Path) -> None:
     """A notebook shows the last value of a cell, also when the store cannot be reached."""
+    from lakelatch.backends.around.metered import MeteredStore
     from lakelatch.backends.local import LocalStore
-    from lakelatch.backends.metered import MeteredStore
     from lakelatch.table.table import Table
 
     made = ll.create_table(str(tmp_path / "t"), pa.schema([("x", pa.int32())]))

@@ -18,8 +18,8 @@ from histories import expire, filled, make, opened, rows, values
 import lakelatch as ll
 from lakelatch.backends.memory import MemoryStore
 from lakelatch.backends.store import Unknown
-from lakelatch.coordinator.maintenance.expire import apply_expiry, plan_expiry
-from lakelatch.coordinator.maintenance.retention import Retention
+from lakelatch.coordinator.maintenance.expiry.expire import apply_expiry, plan_expiry
+from lakelatch.coordinator.maintenance.expiry.retention import Retention
 from lakelatch.core.errors import (
     CommitConflict,
     InvalidArgument,

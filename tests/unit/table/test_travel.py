@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lakelatch.backends.around.metered import MeteredStore
 from lakelatch.backends.memory import MemoryStore
-from lakelatch.backends.metered import MeteredStore
 from lakelatch.coordinator.history.timeline import Timeline
 from lakelatch.core.errors import InvalidArgument, TableCorrupt
 from lakelatch.core.metadata.schema import new_schema

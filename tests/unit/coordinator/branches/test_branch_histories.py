@@ -13,9 +13,9 @@ import pytest
 
 import lakelatch as ll
 from lakelatch.backends.memory import MemoryStore
-from lakelatch.coordinator.maintenance.expire import apply_expiry, plan_expiry
+from lakelatch.coordinator.maintenance.expiry.expire import apply_expiry, plan_expiry
+from lakelatch.coordinator.maintenance.expiry.retention import Retention
 from lakelatch.coordinator.maintenance.orphans import apply_clean, plan_orphans
-from lakelatch.coordinator.maintenance.retention import Retention
 from lakelatch.core.errors import CommitConflict, InvalidArgument
 
 COUNTER = itertools.count()

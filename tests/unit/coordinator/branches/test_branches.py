@@ -20,8 +20,8 @@ from lakelatch.backends.memory import MemoryStore
 from lakelatch.backends.store import PutOutcome, Unknown
 from lakelatch.coordinator.branches.claim import Answer, claim_of, create
 from lakelatch.coordinator.branches.forward import apply_fast_forward
-from lakelatch.coordinator.maintenance.expire import apply_expiry, plan_expiry
-from lakelatch.coordinator.maintenance.retention import Retention
+from lakelatch.coordinator.maintenance.expiry.expire import apply_expiry, plan_expiry
+from lakelatch.coordinator.maintenance.expiry.retention import Retention
 from lakelatch.coordinator.surroundings import MACHINE
 from lakelatch.core.errors import (
     CommitConflict,

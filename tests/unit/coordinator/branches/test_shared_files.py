@@ -11,7 +11,7 @@ import pytest
 from by_hand.snapshots import Refusing, bare, chain, keys, landed, raising, snapshot, timeline
 
 import lakelatch as ll
-from lakelatch.backends.refusals import DeletionRefused
+from lakelatch.backends.requests.refusals import DeletionRefused
 from lakelatch.backends.store import ObjectNotFound
 from lakelatch.coordinator.branches.claim import Claim, claim_key, claim_of
 from lakelatch.coordinator.branches.hold import hold_shared, inherited, release_shared

@@ -142,7 +142,7 @@ def test_a_late_hint_is_given_up(store: Slow, clock: Clock) -> None:
 
 def test_the_request_for_a_hint_has_a_deadline(store: Slow, clock: Clock) -> None:
     """A put that hangs is given up within the rest of the five seconds."""
-    from lakelatch.backends.deadline import left_s
+    from lakelatch.backends.requests.deadline import left_s
 
     table = opened(store, clock)
     left: list[float] = []

@@ -29,9 +29,9 @@ from lakelatch.coordinator.intents.intent import Intent
 from lakelatch.coordinator.protocol.snapshot_ref import SnapshotRef
 from lakelatch.core.errors import TableCorrupt, Unsupported
 from lakelatch.core.metadata.data_file import ADD, DELETE, EMPTY_ROW, DataFile, IndexEntry, IndexFile, ManifestEntry
-from lakelatch.core.metadata.layout import SCHEMA_PROPERTY
 from lakelatch.core.metadata.manifest import decode_index_manifest, decode_manifest, decode_manifest_list
 from lakelatch.core.metadata.schema import TableSchema, new_schema
+from lakelatch.core.metadata.schemas.layout import SCHEMA_PROPERTY
 from lakelatch.core.metadata.snapshot import BATCH_IDENTIFIER, Snapshot
 from lakelatch.core.paths import TablePaths
 from lakelatch.core.rows.arrow import from_arrow_schema

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from keyed import key
 
-from lakelatch.coordinator.commit.bucket_numbers import (
+from lakelatch.coordinator.commit.settling.bucket_numbers import (
     BucketMemory,
     Buckets,
     another_bucket_count,

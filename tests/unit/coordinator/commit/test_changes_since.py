@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from changes import created, delete_rows, index_of, publish, reopened, vector_file
 
+from lakelatch.backends.around.metered import MeteredStore
 from lakelatch.backends.memory import MemoryStore
-from lakelatch.backends.metered import MeteredStore
-from lakelatch.coordinator.commit.changes_since import ChangesSince, was_moved
-from lakelatch.coordinator.commit.conflicts import Conflict
+from lakelatch.coordinator.commit.checks.changes_since import ChangesSince, was_moved
+from lakelatch.coordinator.commit.checks.conflicts import Conflict
 from lakelatch.coordinator.history.timeline import Timeline
 from lakelatch.core.metadata.change import Landed
 from lakelatch.core.metadata.data_file import (

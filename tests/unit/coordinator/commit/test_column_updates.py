@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from lakelatch.coordinator.commit.conflicts import rows_changed
+from lakelatch.coordinator.commit.checks.conflicts import rows_changed
+from lakelatch.coordinator.commit.checks.row_ids import tracked
 from lakelatch.coordinator.commit.request import ColumnUpdate
-from lakelatch.coordinator.commit.row_ids import tracked
 from lakelatch.core.metadata.change import Change, Landed
 from lakelatch.core.metadata.data_file import ADD, DELETE, SOURCE_APPEND, SOURCE_COMPACT, DataFile, ManifestEntry
 

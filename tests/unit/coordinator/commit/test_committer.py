@@ -10,8 +10,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from lakelatch.backends.around.metered import MeteredStore
 from lakelatch.backends.memory import MemoryStore
-from lakelatch.backends.metered import MeteredStore
 from lakelatch.backends.store import PutOutcome, Unknown
 from lakelatch.coordinator.commit.committer import Committer, new_commit_user
 from lakelatch.coordinator.commit.message import PendingUpload

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from lakelatch.coordinator.commit.bucket_numbers import another_bucket_count
-from lakelatch.coordinator.commit.conflicts import (
+from lakelatch.coordinator.commit.checks.conflicts import (
     Conflict,
     Followed,
     appended_meanwhile,
@@ -21,6 +20,7 @@ from lakelatch.coordinator.commit.conflicts import (
     rows_read_changed,
 )
 from lakelatch.coordinator.commit.request import CommitRequest, RowsRead
+from lakelatch.coordinator.commit.settling.bucket_numbers import another_bucket_count
 from lakelatch.core.metadata.change import Change, Group, Landed, owner_of
 from lakelatch.core.metadata.data_file import ADD, DELETE, SOURCE_APPEND, SOURCE_COMPACT, DataFile, ManifestEntry
 from lakelatch.core.rows.partition import PartitionCodec

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from lakelatch.coordinator.commit.conflicts import (
+from lakelatch.coordinator.commit.checks.conflicts import (
     Conflict,
     deletes_unknown_file,
     inputs_changed,

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from lakelatch.backends.threads import Threads
+from lakelatch.backends.requests.threads import Threads
 from lakelatch.coordinator.commit.attempt import MetadataFile
 from lakelatch.coordinator.commit.driver import Driver
 from lakelatch.coordinator.commit.retries import RetryPolicy

@@ -10,8 +10,8 @@ from fragile import ROWS, Fragile, names, opened
 
 from lakelatch.backends.store import PutOutcome, Unknown
 from lakelatch.core.errors import LakelatchError, OutcomeUnknown, RetriesExhausted, StoreUnavailable
-from lakelatch.lab.simulated_store import Reply, Request, answer
-from lakelatch.lab.stage import Stage, lab_schema
+from lakelatch.lab.world.simulated_store import Reply, Request, answer
+from lakelatch.lab.world.stage import Stage, lab_schema
 from lakelatch.table.table import Table
 from lakelatch.table.writing.writer import TableWriter
 
@@ -216,7 +216,7 @@ class Wire:
 def append(stage: Stage) -> Any:
     from lakelatch.coordinator.commit.message import PendingUpload
     from lakelatch.coordinator.commit.request import CommitRequest
-    from lakelatch.lab.actors import data_entry
+    from lakelatch.lab.actors.jobs import data_entry
 
     entry = data_entry(f"{stage.name}{len(stage.events)}")
     upload = PendingUpload(f"bucket-0/{entry.file.file_name}", b"rows")

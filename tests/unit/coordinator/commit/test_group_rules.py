@@ -10,12 +10,12 @@ import pyarrow as pa
 import pytest
 
 import lakelatch as ll
+from lakelatch.backends.around.metered import MeteredStore
 from lakelatch.backends.memory import MemoryStore
-from lakelatch.backends.metered import MeteredStore
 from lakelatch.backends.store import PutOutcome, Unknown
 from lakelatch.coordinator.commit.attempt import Delta, MetadataFile
-from lakelatch.coordinator.commit.group import LONGEST_PAUSE_S, MERGING_SHARE, Group, may_ride, untold
 from lakelatch.coordinator.commit.request import CommitRequest, KeyedRows, Remarks, RepeatableRequest, RowChange
+from lakelatch.coordinator.commit.riding.group import LONGEST_PAUSE_S, MERGING_SHARE, Group, may_ride, untold
 from lakelatch.coordinator.history.base import Base
 from lakelatch.coordinator.history.lineage import Untold
 from lakelatch.coordinator.history.timeline import BASE_PROPERTY, Timeline

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from changes import Raced, created, files, index_of, meanwhile, reopened, rows, written
 
-from lakelatch.coordinator.commit.hash_indexes import HashMemory
 from lakelatch.coordinator.commit.request import CommitRequest, KeyedRows
+from lakelatch.coordinator.commit.settling.hash_indexes import HashMemory
 from lakelatch.core.errors import CommitConflict, TableCorrupt
 from lakelatch.core.metadata.hash_index import BucketHashes, decode_hashes, encode_hashes
 from lakelatch.core.places import FileKeys

@@ -12,8 +12,8 @@ from keyed import NO_PARTITION, Keyed
 from unit.coordinator.commit.test_hash_indexes import hashes_in, put
 
 from lakelatch.coordinator.commit.attempt import FileNames
-from lakelatch.coordinator.commit.conflicts import Conflict
-from lakelatch.coordinator.commit.hash_indexes import HashIndexes, HashJoin, HashMemory, Joined, hash_files
+from lakelatch.coordinator.commit.checks.conflicts import Conflict
+from lakelatch.coordinator.commit.settling.hash_indexes import HashIndexes, HashJoin, HashMemory, Joined, hash_files
 from lakelatch.core.metadata.data_file import ADD, DELETE, IndexEntry, IndexFile
 from lakelatch.core.metadata.hash_index import BucketHashes, decode_hashes, encode_hashes
 from lakelatch.core.places import FileKeys

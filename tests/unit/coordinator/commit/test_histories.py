@@ -21,8 +21,8 @@ from hypothesis import strategies as st
 import lakelatch as ll
 from lakelatch.backends.memory import MemoryStore
 from lakelatch.backends.store import PutOutcome
-from lakelatch.coordinator.commit.index_files import with_vectors_of
 from lakelatch.coordinator.commit.request import CommitRequest
+from lakelatch.coordinator.commit.settling.index_files import with_vectors_of
 from lakelatch.core.errors import CommitConflict
 from lakelatch.core.metadata.change import owner_of
 from lakelatch.core.metadata.data_file import DELETE, SOURCE_COMPACT, ManifestEntry

@@ -8,8 +8,8 @@ import pytest
 from changes import vector_file
 from keyed import NO_PARTITION, Keyed
 
-from lakelatch.coordinator.commit.conflicts import Conflict
-from lakelatch.coordinator.commit.index_files import combine_index, with_vectors_of
+from lakelatch.coordinator.commit.checks.conflicts import Conflict
+from lakelatch.coordinator.commit.settling.index_files import combine_index, with_vectors_of
 from lakelatch.core.errors import TableCorrupt, Unsupported
 from lakelatch.core.metadata.change import Owner
 from lakelatch.core.metadata.data_file import ADD, DELETE, IndexEntry, IndexFile

@@ -7,7 +7,7 @@ import pytest
 from fragile import Fragile
 
 from lakelatch.coordinator.commit.attempt import FileNames, MetadataWriter
-from lakelatch.coordinator.commit.manifest_compaction import Merges
+from lakelatch.coordinator.commit.settling.manifest_compaction import Merges
 from lakelatch.coordinator.history.base import Base
 from lakelatch.coordinator.history.timeline import Timeline
 from lakelatch.core.errors import StoreUnavailable

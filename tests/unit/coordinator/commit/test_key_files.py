@@ -10,7 +10,7 @@ import pytest
 from changes import vector_file
 from keyed import NO_PARTITION, Keyed, merged, run_of
 
-from lakelatch.coordinator.commit.key_files import runs_overlap
+from lakelatch.coordinator.commit.checks.key_files import runs_overlap
 from lakelatch.core.errors import CommitConflict
 from lakelatch.core.metadata.change import Group
 from lakelatch.core.metadata.data_file import (

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from keyed import FIELDS, NO_PARTITION, merged, run_of
 
-from lakelatch.coordinator.commit.key_order import (
+from lakelatch.coordinator.commit.checks.key_order import (
     KeyOrder,
     Numbers,
     drops_deletes,

@@ -10,9 +10,9 @@ import pytest
 from keyed import FIELDS, NO_PARTITION, Keyed, merged, run_of
 
 from lakelatch.backends.memory import MemoryStore
-from lakelatch.coordinator.commit.conflicts import Conflict, Followed
-from lakelatch.coordinator.commit.key_order import KeyOrder, restored_over_what_stays
-from lakelatch.coordinator.commit.key_rules import KeyRules
+from lakelatch.coordinator.commit.checks.conflicts import Conflict, Followed
+from lakelatch.coordinator.commit.checks.key_order import KeyOrder, restored_over_what_stays
+from lakelatch.coordinator.commit.checks.key_rules import KeyRules
 from lakelatch.coordinator.commit.message import PendingUpload
 from lakelatch.coordinator.commit.request import CommitRequest, KeyedRows, Renumbered, Restoration
 from lakelatch.coordinator.history.base import Base

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from keyed import NO_PARTITION, Keyed, run_of
 
-from lakelatch.coordinator.commit.key_files import added_since, in_runs, runs_overlap, two_index_files
+from lakelatch.coordinator.commit.checks.key_files import added_since, in_runs, runs_overlap, two_index_files
 from lakelatch.core.metadata.change import Change, Landed
 from lakelatch.core.metadata.data_file import ADD, EMPTY_ROW, IndexEntry, IndexFile, ManifestEntry
-from lakelatch.core.rows.binary_row import encode_row
+from lakelatch.core.rows.binary.binary_row import encode_row
 from lakelatch.core.rows.types import AtomicType
 
 SCHEMA = Keyed().schema

@@ -7,10 +7,10 @@ from itertools import count
 import pyarrow as pa
 import pytest
 
+from lakelatch.backends.around.metered import MeteredStore
 from lakelatch.backends.memory import MemoryStore
-from lakelatch.backends.metered import MeteredStore
+from lakelatch.coordinator.commit.checks.newest_schema import NewestSchema
 from lakelatch.coordinator.commit.knowledge import Knowledge, NewestBase
-from lakelatch.coordinator.commit.newest_schema import NewestSchema
 from lakelatch.coordinator.history.base import Base
 from lakelatch.coordinator.history.timeline import Timeline
 from lakelatch.coordinator.surroundings import MACHINE

@@ -19,16 +19,16 @@ import pytest
 import lakelatch as ll
 from lakelatch.backends.memory import MemoryStore
 from lakelatch.backends.store import Created, PutOutcome, Unknown
-from lakelatch.coordinator.commit.layout import schema_named
+from lakelatch.coordinator.commit.checks.layout import schema_named
 from lakelatch.coordinator.history.base import Base
 from lakelatch.coordinator.history.timeline import Timeline
 from lakelatch.coordinator.journal.file_journal import FileJournal
 from lakelatch.coordinator.recovery.recover import recover_journal
 from lakelatch.coordinator.schema_commit import change_schema
 from lakelatch.coordinator.surroundings import MACHINE
-from lakelatch.core.metadata.layout import differences, held_files
 from lakelatch.core.metadata.schema import new_schema
-from lakelatch.core.metadata.schema_changes import SchemaChange, changed
+from lakelatch.core.metadata.schemas.changes import SchemaChange, changed
+from lakelatch.core.metadata.schemas.layout import differences, held_files
 from lakelatch.core.metadata.snapshot import Snapshot
 from lakelatch.core.paths import TablePaths
 from lakelatch.core.rows.arrow import from_arrow_schema

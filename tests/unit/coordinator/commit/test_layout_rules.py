@@ -9,10 +9,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from lakelatch.backends.around.metered import MeteredStore
 from lakelatch.backends.memory import MemoryStore
-from lakelatch.backends.metered import MeteredStore
 from lakelatch.backends.store import PutOutcome
-from lakelatch.coordinator.commit.layout import (
+from lakelatch.coordinator.commit.checks.layout import (
     follow_first_files,
     follow_landed,
     has_first_files,
@@ -27,8 +27,8 @@ from lakelatch.coordinator.history.timeline import BASE_PROPERTY, Timeline
 from lakelatch.coordinator.protocol.snapshot_ref import SnapshotRef
 from lakelatch.coordinator.surroundings import MACHINE
 from lakelatch.core.errors import RetriesExhausted, StoreUnavailable
-from lakelatch.core.metadata.layout import SCHEMA_PROPERTY
 from lakelatch.core.metadata.schema import TableSchema, new_schema, parse_schema
+from lakelatch.core.metadata.schemas.layout import SCHEMA_PROPERTY
 from lakelatch.core.metadata.snapshot import Snapshot
 from lakelatch.core.paths import TablePaths
 from lakelatch.core.rows.arrow import from_arrow_schema

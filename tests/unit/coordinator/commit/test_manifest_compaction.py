@@ -9,7 +9,7 @@ import pytest
 
 import lakelatch as ll
 from lakelatch.coordinator.commit.attempt import FileNames, MetadataWriter
-from lakelatch.coordinator.commit.manifest_compaction import Merge, merge_manifests
+from lakelatch.coordinator.commit.settling.manifest_compaction import Merge, merge_manifests
 from lakelatch.coordinator.history.timeline import Timeline
 from lakelatch.core.metadata.data_file import ADD, ManifestEntry
 from lakelatch.core.metadata.folding import MergePlan, live

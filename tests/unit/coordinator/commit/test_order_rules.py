@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from keyed import FIELDS, NO_PARTITION, merged, run_of
 
-from lakelatch.coordinator.commit.conflicts import Conflict
-from lakelatch.coordinator.commit.key_order import (
+from lakelatch.coordinator.commit.checks.conflicts import Conflict
+from lakelatch.coordinator.commit.checks.key_order import (
     KeyOrder,
     Numbers,
     before_what_stays,

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from lakelatch.coordinator.commit.row_ids import RowRanges, tracked
+from lakelatch.coordinator.commit.checks.row_ids import RowRanges, tracked
 from lakelatch.core.metadata.data_file import ADD, DELETE, SOURCE_COMPACT, DataFile, ManifestEntry
 
 PARTITION = bytes(12)

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from steps import EARLIEST, LATEST, SCHEMA, World
 
-from lakelatch.backends.deadline import left_s
+from lakelatch.backends.requests.deadline import left_s
 from lakelatch.coordinator.protocol import effects as do
 from lakelatch.coordinator.protocol import events as ev
 from lakelatch.core.errors import ProtocolViolation, StoreUnavailable

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 from changes import check, created, delete_rows, files, meanwhile, publish, reopened, replace_a, rows, values
 
-from lakelatch.coordinator.commit.changes_since import ChangesSince
-from lakelatch.coordinator.commit.conflicts import Conflict
+from lakelatch.coordinator.commit.checks.changes_since import ChangesSince
+from lakelatch.coordinator.commit.checks.conflicts import Conflict
 from lakelatch.coordinator.commit.request import CommitRequest, Remarks
 from lakelatch.core.errors import CommitConflict
 from lakelatch.core.places import FileKeys

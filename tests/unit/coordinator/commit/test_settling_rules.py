@@ -11,9 +11,9 @@ import pytest
 from changes import created, delete_rows, files, index_of, publish, reopened
 
 import lakelatch as ll
-from lakelatch.backends.metered import MeteredStore
-from lakelatch.coordinator.commit.changes_since import HISTORY_GONE
-from lakelatch.coordinator.commit.conflicts import Conflict
+from lakelatch.backends.around.metered import MeteredStore
+from lakelatch.coordinator.commit.checks.changes_since import HISTORY_GONE
+from lakelatch.coordinator.commit.checks.conflicts import Conflict
 from lakelatch.coordinator.commit.request import (
     ColumnUpdate,
     CommitRequest,
@@ -24,7 +24,7 @@ from lakelatch.coordinator.commit.request import (
     RowsRead,
     Undoing,
 )
-from lakelatch.coordinator.commit.settling import Settled, Settler
+from lakelatch.coordinator.commit.settling.settler import Settled, Settler
 from lakelatch.coordinator.history.base import Base
 from lakelatch.coordinator.history.timeline import Timeline
 from lakelatch.core.metadata.data_file import (

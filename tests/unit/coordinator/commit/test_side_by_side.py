@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from lakelatch.backends.threads import Threads
+from lakelatch.backends.requests.threads import Threads
 from lakelatch.coordinator.commit.side_by_side import UPLOAD_THREADS, SideBySide
 from lakelatch.core.errors import StoreUnavailable
 

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 
 import lakelatch as ll
+from lakelatch.backends.around.metered import MeteredStore
 from lakelatch.backends.memory import MemoryStore
-from lakelatch.backends.metered import MeteredStore
 from lakelatch.backends.store import rewrite_seconds
 from lakelatch.table.table import Table
 

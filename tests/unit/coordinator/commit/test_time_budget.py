@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from lakelatch.backends.deadline import answered_within, left_s
-from lakelatch.backends.threads import Threads
+from lakelatch.backends.requests.deadline import answered_within, left_s
+from lakelatch.backends.requests.threads import Threads
 from lakelatch.coordinator.commit.driver import Driver
 from lakelatch.coordinator.commit.time_budget import ANSWER_WITHIN_S, TimeBudget
 from lakelatch.coordinator.protocol import effects as do

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from passing_time import Clock
 
-from lakelatch.backends.threads import Threads
+from lakelatch.backends.requests.threads import Threads
 from lakelatch.coordinator.commit.retries import RetryPolicy
 from lakelatch.coordinator.commit.time_budget import TimeBudget
 from lakelatch.coordinator.commit.turns import Turns

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from changes import created, delete_rows, index_of, publish, reopened, vector_file
 
-from lakelatch.backends.metered import MeteredStore
-from lakelatch.coordinator.commit.changes_since import ChangesSince
-from lakelatch.coordinator.commit.conflicts import Conflict
+from lakelatch.backends.around.metered import MeteredStore
+from lakelatch.coordinator.commit.checks.changes_since import ChangesSince
+from lakelatch.coordinator.commit.checks.conflicts import Conflict
+from lakelatch.coordinator.commit.checks.undoing import builds_on
 from lakelatch.coordinator.commit.request import Remarks, Restoration, Undoing
-from lakelatch.coordinator.commit.undoing import builds_on
 from lakelatch.coordinator.history.timeline import Timeline
 from lakelatch.core.metadata.change import owner_of
 from lakelatch.core.metadata.data_file import ADD, DELETE, EMPTY_ROW, DataFile, IndexEntry, ManifestEntry

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 import lakelatch as ll
-from lakelatch.backends.deadline import left_s
+from lakelatch.backends.requests.deadline import left_s
 from lakelatch.coordinator.commit.upkeep import LONGEST_S, Upkeep
 from lakelatch.coordinator.surroundings import MACHINE
 

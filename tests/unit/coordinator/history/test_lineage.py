@@ -39,7 +39,7 @@ from lakelatch.coordinator.history.lineage import (
     take_away,
 )
 from lakelatch.coordinator.history.timeline import Timeline
-from lakelatch.coordinator.maintenance.roots import list_roots, read_roots
+from lakelatch.coordinator.maintenance.reach.roots import list_roots, read_roots
 from lakelatch.coordinator.protocol import events as ev
 from lakelatch.core.errors import Fenced, OutcomeUnknown, StoreUnavailable
 from lakelatch.core.metadata.snapshot import parse_snapshot

@@ -20,8 +20,8 @@ from by_hand.histories import (
 
 from lakelatch.coordinator.history.timeline import Timeline
 from lakelatch.core.errors import TableCorrupt, TableNotFound
-from lakelatch.core.metadata.dropped import marked_dropped
 from lakelatch.core.metadata.schema import TableSchema
+from lakelatch.core.metadata.schemas.dropped import marked_dropped
 from lakelatch.core.paths import TablePaths
 
 

@@ -24,8 +24,8 @@ from by_hand.histories import (
     timeline,
 )
 
+from lakelatch.backends.requests.threads import Threads
 from lakelatch.backends.store import ObjectInfo
-from lakelatch.backends.threads import Threads
 from lakelatch.coordinator.history import manifests as reading
 from lakelatch.coordinator.history.announced import expires_below
 from lakelatch.coordinator.history.rule import Evidence, Gap, the_history

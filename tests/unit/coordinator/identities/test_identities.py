@@ -31,7 +31,7 @@ from identities import (
     top,
 )
 
-from lakelatch.backends.metered import MeteredStore
+from lakelatch.backends.around.metered import MeteredStore
 from lakelatch.backends.store import PutOutcome
 from lakelatch.coordinator.commit.request import CommitRequest
 from lakelatch.coordinator.history.timeline import Timeline
@@ -44,8 +44,8 @@ from lakelatch.coordinator.identities.recall import Known, recall
 from lakelatch.coordinator.identities.trace import Trace
 from lakelatch.coordinator.journal.file_journal import FileJournal
 from lakelatch.coordinator.journal.lines import Entry
-from lakelatch.coordinator.maintenance.reachable import Reach
-from lakelatch.coordinator.maintenance.roots import read_roots
+from lakelatch.coordinator.maintenance.reach.reachable import Reach
+from lakelatch.coordinator.maintenance.reach.roots import read_roots
 from lakelatch.coordinator.protocol import events as ev
 from lakelatch.coordinator.protocol.snapshot_ref import SnapshotRef
 from lakelatch.core.errors import InvalidArgument, OutcomeUnknown

@@ -20,15 +20,15 @@ from identities import (
     top,
 )
 
-from lakelatch.backends.metered import MeteredStore
+from lakelatch.backends.around.metered import MeteredStore
 from lakelatch.coordinator.identities import pages
 from lakelatch.coordinator.identities.memory import IDENTIFIERS_PROPERTY, Memory, memory_of
 from lakelatch.coordinator.identities.pages import Leaf, Page, bits_of, parse_leaf, parse_page
 from lakelatch.coordinator.identities.recall import Known, named_files
 from lakelatch.coordinator.identities.trace import Trace
-from lakelatch.coordinator.maintenance.expire import apply_expiry, plan_expiry
+from lakelatch.coordinator.maintenance.expiry.expire import apply_expiry, plan_expiry
+from lakelatch.coordinator.maintenance.expiry.retention import Retention
 from lakelatch.coordinator.maintenance.orphans import apply_clean, plan_orphans
-from lakelatch.coordinator.maintenance.retention import Retention
 from lakelatch.core.errors import TableCorrupt
 from lakelatch.table.table import Table
 

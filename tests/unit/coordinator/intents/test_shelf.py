@@ -13,8 +13,8 @@ import pyarrow as pa
 import pytest
 
 import lakelatch as ll
+from lakelatch.backends.around.metered import MeteredStore
 from lakelatch.backends.memory import MemoryStore
-from lakelatch.backends.metered import MeteredStore
 from lakelatch.backends.store import ObjectInfo, PutOutcome, Unknown
 from lakelatch.coordinator.history.timeline import BASE_PROPERTY, Timeline
 from lakelatch.coordinator.intents import shelf

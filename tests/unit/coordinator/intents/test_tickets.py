@@ -7,9 +7,9 @@ from itertools import count
 
 import pytest
 
+from lakelatch.backends.around.metered import MeteredStore
 from lakelatch.backends.memory import MemoryStore
-from lakelatch.backends.metered import MeteredStore
-from lakelatch.backends.refusals import DeletionRefused
+from lakelatch.backends.requests.refusals import DeletionRefused
 from lakelatch.backends.store import ObjectInfo
 from lakelatch.coordinator.history.timeline import Timeline
 from lakelatch.coordinator.intents.tickets import STALE_AFTER_MS, Ticket, waiting

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from lakelatch.backends.around.metered import MeteredStore
 from lakelatch.backends.memory import MemoryStore
-from lakelatch.backends.metered import MeteredStore
 from lakelatch.coordinator.history.lineage import Untold
 from lakelatch.coordinator.history.timeline import BASE_PROPERTY, Timeline
 from lakelatch.coordinator.intents.carried import CARRIES_PROPERTY, Carried, to_property

@@ -13,9 +13,9 @@ from fragile import ROWS, Died, Fragile, die, names, only, opened, recovered, sn
 from histories import expire as expire_all
 
 import lakelatch as ll
+from lakelatch.backends.around.metered import MeteredStore, StoreRequest
 from lakelatch.backends.memory import MemoryStore
-from lakelatch.backends.metered import MeteredStore, StoreRequest
-from lakelatch.backends.refusals import DeletionRefused
+from lakelatch.backends.requests.refusals import DeletionRefused
 from lakelatch.backends.store import AlreadyThere, Created, PutOutcome, Unknown
 from lakelatch.coordinator.journal.file_journal import FileJournal
 from lakelatch.coordinator.journal.lines import BoundJournal, Entry, line_of, read_journal

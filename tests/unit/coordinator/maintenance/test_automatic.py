@@ -16,9 +16,9 @@ import pyarrow as pa
 import pytest
 
 import lakelatch as ll
-from lakelatch.coordinator.maintenance import automatic
-from lakelatch.coordinator.maintenance.expire import ExpiryPlan
-from lakelatch.coordinator.maintenance.retention import is_automatic
+from lakelatch.coordinator.maintenance.expiry import automatic
+from lakelatch.coordinator.maintenance.expiry.expire import ExpiryPlan
+from lakelatch.coordinator.maintenance.expiry.retention import is_automatic
 from lakelatch.core.errors import CommitConflict, StoreUnavailable, TableCorrupt
 from lakelatch.core.options import TableOptions
 from lakelatch.table.table import Table

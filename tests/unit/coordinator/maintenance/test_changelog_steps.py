@@ -10,7 +10,8 @@ from by_hand.tables import Asked, Handmade, added, data, metadata, removed
 
 from lakelatch.backends.store import PutOutcome, Unknown
 from lakelatch.coordinator.history.timeline import Timeline
-from lakelatch.coordinator.maintenance.changelogs import (
+from lakelatch.coordinator.maintenance.deletion import Steps
+from lakelatch.coordinator.maintenance.expiry.changelogs import (
     ChangelogPlan,
     _adds_only,
     apply_changelogs,
@@ -19,9 +20,8 @@ from lakelatch.coordinator.maintenance.changelogs import (
     save_as_changelogs,
     share_files,
 )
-from lakelatch.coordinator.maintenance.deletion import Steps
-from lakelatch.coordinator.maintenance.reachable import Reach
-from lakelatch.coordinator.maintenance.retention import Retention
+from lakelatch.coordinator.maintenance.expiry.retention import Retention
+from lakelatch.coordinator.maintenance.reach.reachable import Reach
 from lakelatch.core.errors import CommitConflict, StoreUnavailable, Unsupported
 from lakelatch.core.paths import TablePaths
 

@@ -12,11 +12,11 @@ from figures import NIGHTLY
 
 import lakelatch as ll
 from lakelatch.backends.memory import MemoryStore
-from lakelatch.backends.refusals import DeletionRefused
+from lakelatch.backends.requests.refusals import DeletionRefused
 from lakelatch.backends.store import ObjectInfo
-from lakelatch.coordinator.maintenance.expire import ExpiryPlan, expire, plan_expiry
+from lakelatch.coordinator.maintenance.expiry.expire import ExpiryPlan, expire, plan_expiry
+from lakelatch.coordinator.maintenance.expiry.retention import Retention, expirable_changelogs
 from lakelatch.coordinator.maintenance.orphans import plan_orphans
-from lakelatch.coordinator.maintenance.retention import Retention, expirable_changelogs
 from lakelatch.core.errors import InvalidArgument, StoreUnavailable
 from lakelatch.table.table import Table
 

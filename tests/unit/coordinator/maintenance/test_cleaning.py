@@ -20,9 +20,7 @@ from lakelatch.backends.memory import MemoryStore
 from lakelatch.backends.store import ObjectInfo
 from lakelatch.coordinator.history.timeline import Timeline
 from lakelatch.coordinator.journal.object_journal import FOLDER, ObjectJournal
-from lakelatch.coordinator.maintenance import names as names_module
 from lakelatch.coordinator.maintenance import orphans as orphans_module
-from lakelatch.coordinator.maintenance.names import FileSpool, NameSet
 from lakelatch.coordinator.maintenance.orphans import DAY_MS, OrphanPlan, apply_clean, plan_orphans
 from lakelatch.coordinator.maintenance.quarantine import FOLDER as QUARANTINE
 from lakelatch.coordinator.maintenance.quarantine import (
@@ -31,6 +29,8 @@ from lakelatch.coordinator.maintenance.quarantine import (
     quarantines,
     restore,
 )
+from lakelatch.coordinator.maintenance.reach import names as names_module
+from lakelatch.coordinator.maintenance.reach.names import FileSpool, NameSet
 from lakelatch.coordinator.recovery.recover import recover_journal
 from lakelatch.coordinator.surroundings import MACHINE
 from lakelatch.core.errors import InvalidArgument, TableCorrupt

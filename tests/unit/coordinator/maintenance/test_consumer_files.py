@@ -11,7 +11,7 @@ import pytest
 from lakelatch.backends.memory import MemoryStore
 from lakelatch.backends.store import ObjectInfo, ObjectNotFound
 from lakelatch.coordinator.history.timeline import Timeline
-from lakelatch.coordinator.maintenance.consumers import (
+from lakelatch.coordinator.maintenance.expiry.consumers import (
     Consumer,
     _next_snapshot,
     consumer_key,

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import lakelatch as ll
-from lakelatch.coordinator.maintenance.consumers import (
+from lakelatch.coordinator.maintenance.expiry.consumers import (
     Consumer,
     expire_consumers,
     list_consumers,
@@ -17,8 +17,8 @@ from lakelatch.coordinator.maintenance.consumers import (
     read_consumer,
     write_consumer,
 )
-from lakelatch.coordinator.maintenance.expire import apply_expiry, plan_expiry
-from lakelatch.coordinator.maintenance.retention import Retention
+from lakelatch.coordinator.maintenance.expiry.expire import apply_expiry, plan_expiry
+from lakelatch.coordinator.maintenance.expiry.retention import Retention
 from lakelatch.core.errors import CommitConflict, InvalidArgument, TableCorrupt
 from lakelatch.table.table import Table
 

@@ -13,8 +13,8 @@ import lakelatch as ll
 from lakelatch.backends.memory import MemoryStore
 from lakelatch.backends.store import ObjectInfo
 from lakelatch.coordinator.maintenance.deletion import BATCH, Steps, refuse_replaced, second_look
-from lakelatch.coordinator.maintenance.reachable import Candidates, Reach
-from lakelatch.coordinator.maintenance.roots import list_roots
+from lakelatch.coordinator.maintenance.reach.reachable import Candidates, Reach
+from lakelatch.coordinator.maintenance.reach.roots import list_roots
 from lakelatch.core.errors import CommitConflict
 
 COUNTER = itertools.count()

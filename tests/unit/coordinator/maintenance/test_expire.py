@@ -16,8 +16,8 @@ from lakelatch.backends.memory import MemoryStore
 from lakelatch.coordinator.commit.request import CommitRequest
 from lakelatch.coordinator.history.timeline import Timeline
 from lakelatch.coordinator.maintenance.deletion import Steps
-from lakelatch.coordinator.maintenance.expire import ExpiryPlan, apply_expiry, plan_expiry
-from lakelatch.coordinator.maintenance.retention import Retention, expirable
+from lakelatch.coordinator.maintenance.expiry.expire import ExpiryPlan, apply_expiry, plan_expiry
+from lakelatch.coordinator.maintenance.expiry.retention import Retention, expirable
 from lakelatch.core.errors import (
     CommitConflict,
     InvalidArgument,

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 from by_hand.tables import TIME_MS, Handmade, added, data, metadata, removed
 
-from lakelatch.coordinator.maintenance import overwrites
-from lakelatch.coordinator.maintenance.expired_files import (
+from lakelatch.coordinator.maintenance.expiry.expired_files import (
     DAY_MS,
     Gone,
     Keeper,
@@ -16,7 +15,8 @@ from lakelatch.coordinator.maintenance.expired_files import (
     gone_after,
     metadata_of,
 )
-from lakelatch.coordinator.maintenance.reachable import Reach
+from lakelatch.coordinator.maintenance.reach import overwrites
+from lakelatch.coordinator.maintenance.reach.reachable import Reach
 from lakelatch.core.errors import TableCorrupt
 from lakelatch.core.metadata.data_file import (
     ADD,

@@ -10,10 +10,9 @@ from by_hand.tables import TIME_MS, Asked, Handmade, added, data, metadata, remo
 
 from lakelatch.backends.store import ObjectInfo
 from lakelatch.coordinator.history.timeline import Timeline
-from lakelatch.coordinator.maintenance import overwrites
-from lakelatch.coordinator.maintenance.changelogs import ChangelogPlan
 from lakelatch.coordinator.maintenance.deletion import Steps
-from lakelatch.coordinator.maintenance.expire import (
+from lakelatch.coordinator.maintenance.expiry.changelogs import ChangelogPlan
+from lakelatch.coordinator.maintenance.expiry.expire import (
     ExpiryPlan,
     _adds_only,
     _oldest,
@@ -23,9 +22,10 @@ from lakelatch.coordinator.maintenance.expire import (
     expire,
     plan_expiry,
 )
-from lakelatch.coordinator.maintenance.overwrites import Overwrites
-from lakelatch.coordinator.maintenance.reachable import Candidates, Reach
-from lakelatch.coordinator.maintenance.retention import Retention
+from lakelatch.coordinator.maintenance.expiry.retention import Retention
+from lakelatch.coordinator.maintenance.reach import overwrites
+from lakelatch.coordinator.maintenance.reach.overwrites import Overwrites
+from lakelatch.coordinator.maintenance.reach.reachable import Candidates, Reach
 from lakelatch.core.errors import CommitConflict, Unsupported
 from lakelatch.core.metadata.data_file import ADD, EMPTY_ROW, IndexEntry, IndexFile
 from lakelatch.core.metadata.manifest import encode_index_manifest

@@ -9,9 +9,9 @@ import pytest
 from by_hand.tables import Handmade, added, removed
 
 from lakelatch.backends.store import ObjectInfo
-from lakelatch.coordinator.maintenance import overwrites as module
-from lakelatch.coordinator.maintenance.expired_files import number_of
-from lakelatch.coordinator.maintenance.overwrites import (
+from lakelatch.coordinator.maintenance.expiry.expired_files import number_of
+from lakelatch.coordinator.maintenance.reach import overwrites as module
+from lakelatch.coordinator.maintenance.reach.overwrites import (
     KEY,
     Overwrite,
     Overwrites,
@@ -19,8 +19,8 @@ from lakelatch.coordinator.maintenance.overwrites import (
     is_linear,
     remember,
 )
-from lakelatch.coordinator.maintenance.reachable import Reach
-from lakelatch.coordinator.maintenance.roots import list_roots
+from lakelatch.coordinator.maintenance.reach.reachable import Reach
+from lakelatch.coordinator.maintenance.reach.roots import list_roots
 from lakelatch.core.metadata.data_file import ADD, EMPTY_ROW, IndexEntry, IndexFile
 from lakelatch.core.metadata.manifest import encode_index_manifest
 from lakelatch.core.metadata.snapshot import Snapshot

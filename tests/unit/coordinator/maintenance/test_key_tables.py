@@ -13,9 +13,9 @@ from fragile import Died, Fragile
 import lakelatch as ll
 from lakelatch.coordinator.commit.request import CommitRequest
 from lakelatch.coordinator.journal.file_journal import FileJournal
-from lakelatch.coordinator.maintenance.expire import apply_expiry, plan_expiry
+from lakelatch.coordinator.maintenance.expiry.expire import apply_expiry, plan_expiry
+from lakelatch.coordinator.maintenance.expiry.retention import Retention
 from lakelatch.coordinator.maintenance.orphans import apply_clean, plan_orphans
-from lakelatch.coordinator.maintenance.retention import Retention
 from lakelatch.coordinator.recovery.recover import recover_journal
 from lakelatch.coordinator.surroundings import MACHINE
 from lakelatch.table.table import Table

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from lakelatch.backends.store import ObjectInfo
-from lakelatch.coordinator.maintenance import names as module
 from lakelatch.coordinator.maintenance.deletion import BATCH
-from lakelatch.coordinator.maintenance.names import FileSpool, NameSet, fingerprints
+from lakelatch.coordinator.maintenance.reach import names as module
+from lakelatch.coordinator.maintenance.reach.names import FileSpool, NameSet, fingerprints
 
 
 def files(count: int, first: int = 0) -> list[ObjectInfo]:

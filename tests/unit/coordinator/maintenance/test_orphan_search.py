@@ -20,9 +20,7 @@ from lakelatch.coordinator.history.timeline import Timeline
 from lakelatch.coordinator.intents.intent import Intent
 from lakelatch.coordinator.journal.lines import Entry, line_of
 from lakelatch.coordinator.journal.object_journal import FOLDER
-from lakelatch.coordinator.maintenance import names as names_module
 from lakelatch.coordinator.maintenance import orphans as module
-from lakelatch.coordinator.maintenance.names import FileSpool, fingerprints
 from lakelatch.coordinator.maintenance.orphans import (
     DAY_MS,
     YOUNGEST_MS,
@@ -33,6 +31,8 @@ from lakelatch.coordinator.maintenance.orphans import (
     size_of,
     store_clock_ms,
 )
+from lakelatch.coordinator.maintenance.reach import names as names_module
+from lakelatch.coordinator.maintenance.reach.names import FileSpool, fingerprints
 from lakelatch.coordinator.protocol import events as ev
 from lakelatch.coordinator.protocol.snapshot_ref import SnapshotRef
 from lakelatch.core.paths import TablePaths

@@ -13,10 +13,10 @@ import pytest
 import lakelatch as ll
 from lakelatch.backends.store import ObjectInfo
 from lakelatch.coordinator.history.timeline import Timeline
-from lakelatch.coordinator.maintenance import overwrites
-from lakelatch.coordinator.maintenance.expire import ExpiryPlan, apply_expiry, plan_expiry
-from lakelatch.coordinator.maintenance.reachable import Reach
-from lakelatch.coordinator.maintenance.retention import Retention
+from lakelatch.coordinator.maintenance.expiry.expire import ExpiryPlan, apply_expiry, plan_expiry
+from lakelatch.coordinator.maintenance.expiry.retention import Retention
+from lakelatch.coordinator.maintenance.reach import overwrites
+from lakelatch.coordinator.maintenance.reach.reachable import Reach
 from lakelatch.core.paths import TablePaths
 from lakelatch.table.table import Table
 

@@ -15,7 +15,6 @@ from lakelatch.backends.local import LocalStore
 from lakelatch.backends.memory import MemoryStore
 from lakelatch.backends.store import ObjectNotFound
 from lakelatch.coordinator.history.timeline import Timeline
-from lakelatch.coordinator.maintenance import names as names_module
 from lakelatch.coordinator.maintenance.orphans import OrphanPlan, plan_orphans
 from lakelatch.coordinator.maintenance.quarantine import (
     FOLDER,
@@ -27,6 +26,7 @@ from lakelatch.coordinator.maintenance.quarantine import (
     quarantines,
     restore,
 )
+from lakelatch.coordinator.maintenance.reach import names as names_module
 from lakelatch.core.errors import InvalidArgument, TableCorrupt
 from lakelatch.core.paths import TablePaths
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from by_hand.tables import IDENTITIES, Handmade, added, data, full, metadata, removed, with_page
 
-from lakelatch.coordinator.maintenance.reachable import Candidates, Named, Reach
+from lakelatch.coordinator.maintenance.reach.reachable import Candidates, Named, Reach
 from lakelatch.core.errors import TableCorrupt
 
 

@@ -20,18 +20,19 @@ import pyarrow as pa
 import pytest
 
 import lakelatch as ll
+from lakelatch.backends.around.metered import MeteredStore
 from lakelatch.backends.elsewhere import delete_located
 from lakelatch.backends.local import LocalStore
 from lakelatch.backends.memory import MemoryStore
-from lakelatch.backends.metered import MeteredStore
-from lakelatch.backends.refusals import DeletionRefused, past_refusals
+from lakelatch.backends.requests.refusals import DeletionRefused, past_refusals
 from lakelatch.coordinator.branches.claim import claim_key
 from lakelatch.coordinator.history.timeline import Timeline
-from lakelatch.coordinator.maintenance import automatic, orphans
-from lakelatch.coordinator.maintenance.automatic import AfterCommit
+from lakelatch.coordinator.maintenance import orphans
 from lakelatch.coordinator.maintenance.drop import apply_drop, plan_drop
-from lakelatch.coordinator.maintenance.expire import expire
-from lakelatch.coordinator.maintenance.retention import Retention
+from lakelatch.coordinator.maintenance.expiry import automatic
+from lakelatch.coordinator.maintenance.expiry.automatic import AfterCommit
+from lakelatch.coordinator.maintenance.expiry.expire import expire
+from lakelatch.coordinator.maintenance.expiry.retention import Retention
 from lakelatch.coordinator.surroundings import MACHINE
 from lakelatch.core.errors import InvalidArgument, StoreUnavailable
 from lakelatch.core.options import TableOptions

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from lakelatch.coordinator.maintenance.retention import Retention, expirable, expirable_changelogs
+from lakelatch.coordinator.maintenance.expiry.retention import Retention, expirable, expirable_changelogs
 from lakelatch.core.errors import InvalidArgument
 from lakelatch.core.options import TableOptions
 

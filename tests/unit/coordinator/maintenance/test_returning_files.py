@@ -13,10 +13,10 @@ from hooked_store import HookedStore
 
 import lakelatch as ll
 from lakelatch.backends.memory import MemoryStore
-from lakelatch.coordinator.commit.returning import Returning
-from lakelatch.coordinator.maintenance.expire import apply_expiry, plan_expiry
+from lakelatch.coordinator.commit.checks.returning import Returning
+from lakelatch.coordinator.maintenance.expiry.expire import apply_expiry, plan_expiry
+from lakelatch.coordinator.maintenance.expiry.retention import Retention
 from lakelatch.coordinator.maintenance.orphans import plan_orphans
-from lakelatch.coordinator.maintenance.retention import Retention
 from lakelatch.core.metadata.data_file import RETURN_MARK
 from lakelatch.core.places import FileKeys
 from lakelatch.table.table import Table

@@ -14,8 +14,8 @@ from planted import Planted
 
 import lakelatch as ll
 from lakelatch.backends.store import PutOutcome, Unknown
-from lakelatch.coordinator.maintenance.expire import apply_expiry, plan_expiry
-from lakelatch.coordinator.maintenance.retention import Retention
+from lakelatch.coordinator.maintenance.expiry.expire import apply_expiry, plan_expiry
+from lakelatch.coordinator.maintenance.expiry.retention import Retention
 from lakelatch.core.errors import (
     CommitConflict,
     InvalidArgument,

@@ -14,10 +14,10 @@ import lakelatch as ll
 from lakelatch.backends.local import LocalStore
 from lakelatch.backends.memory import MemoryStore
 from lakelatch.coordinator.history.timeline import Timeline
-from lakelatch.coordinator.maintenance.empty_folders import remove_empty
-from lakelatch.coordinator.maintenance.expire import expire
-from lakelatch.coordinator.maintenance.retention import Retention
-from lakelatch.coordinator.maintenance.roots import list_roots, read_roots
+from lakelatch.coordinator.maintenance.expiry.empty_folders import remove_empty
+from lakelatch.coordinator.maintenance.expiry.expire import expire
+from lakelatch.coordinator.maintenance.expiry.retention import Retention
+from lakelatch.coordinator.maintenance.reach.roots import list_roots, read_roots
 from lakelatch.core.errors import TableCorrupt
 from lakelatch.core.metadata.snapshot import Snapshot
 from lakelatch.core.paths import TablePaths

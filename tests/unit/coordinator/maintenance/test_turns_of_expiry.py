@@ -14,11 +14,11 @@ import pytest
 from lakelatch.backends.memory import MemoryStore
 from lakelatch.backends.store import ObjectInfo
 from lakelatch.coordinator.history.timeline import Timeline
-from lakelatch.coordinator.maintenance import automatic
-from lakelatch.coordinator.maintenance.automatic import AfterCommit
-from lakelatch.coordinator.maintenance.changelogs import ChangelogPlan
-from lakelatch.coordinator.maintenance.expire import ExpiryPlan
-from lakelatch.coordinator.maintenance.retention import is_automatic
+from lakelatch.coordinator.maintenance.expiry import automatic
+from lakelatch.coordinator.maintenance.expiry.automatic import AfterCommit
+from lakelatch.coordinator.maintenance.expiry.changelogs import ChangelogPlan
+from lakelatch.coordinator.maintenance.expiry.expire import ExpiryPlan
+from lakelatch.coordinator.maintenance.expiry.retention import is_automatic
 from lakelatch.coordinator.surroundings import MACHINE
 from lakelatch.core.errors import CommitConflict, StoreUnavailable, TableCorrupt
 from lakelatch.core.metadata.schema import new_schema

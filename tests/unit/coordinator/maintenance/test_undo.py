@@ -13,9 +13,9 @@ from changes import delete_rows, index_of, publish, vector_file
 
 import lakelatch as ll
 from lakelatch.coordinator.commit.message import PendingUpload
-from lakelatch.coordinator.maintenance.expire import apply_expiry, plan_expiry
+from lakelatch.coordinator.maintenance.expiry.expire import apply_expiry, plan_expiry
+from lakelatch.coordinator.maintenance.expiry.retention import Retention
 from lakelatch.coordinator.maintenance.orphans import plan_orphans
-from lakelatch.coordinator.maintenance.retention import Retention
 from lakelatch.coordinator.maintenance.undo import UndoPlan
 from lakelatch.core.errors import CommitConflict, InvalidArgument, OutcomeUnknown, TableCorrupt, Unsupported
 from lakelatch.core.metadata.data_file import ADD, IndexEntry, IndexFile

@@ -14,8 +14,8 @@ from lakelatch.backends.trust import allow
 from lakelatch.coordinator.intents.intent import Intent
 from lakelatch.coordinator.journal.lines import Entry, line_of
 from lakelatch.coordinator.journal.object_journal import FOLDER
-from lakelatch.coordinator.maintenance.names import fingerprints
-from lakelatch.coordinator.maintenance.used import UsedFiles, named_files, newest_ids, read_journals
+from lakelatch.coordinator.maintenance.reach.names import fingerprints
+from lakelatch.coordinator.maintenance.reach.used import UsedFiles, named_files, newest_ids, read_journals
 from lakelatch.coordinator.protocol import events as ev
 from lakelatch.coordinator.protocol.snapshot_ref import SnapshotRef
 from lakelatch.core.errors import TableCorrupt

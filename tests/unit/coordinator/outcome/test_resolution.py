@@ -10,8 +10,8 @@ import pytest
 from at_each_request import Struck
 from by_hand.histories import chain, foreign, hints, new_store, of, prepared, put, put_lists, remove, snapshot, timeline
 
-from lakelatch.backends.deadline import left_s
 from lakelatch.backends.memory import MemoryStore
+from lakelatch.backends.requests.deadline import left_s
 from lakelatch.backends.store import PutOutcome
 from lakelatch.coordinator.history.lineage import ANOTHER_TABLE, Fork, Free, Landing, Lost, Standing, Untold
 from lakelatch.coordinator.identities.memory import IDENTIFIERS_PROPERTY, Memory

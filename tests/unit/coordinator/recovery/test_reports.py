@@ -18,7 +18,7 @@ from lakelatch.coordinator.history.timeline import Timeline
 from lakelatch.coordinator.journal.file_journal import FileJournal
 from lakelatch.coordinator.journal.lines import Damage, Entry
 from lakelatch.coordinator.journal.object_journal import FOLDER, ObjectJournal
-from lakelatch.coordinator.maintenance.used import read_journals
+from lakelatch.coordinator.maintenance.reach.used import read_journals
 from lakelatch.coordinator.protocol import events as ev
 from lakelatch.coordinator.recovery.recover import RecoveredCommit, recover_journal
 from lakelatch.coordinator.surroundings import MACHINE, Surroundings

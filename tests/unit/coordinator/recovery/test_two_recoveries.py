@@ -21,9 +21,9 @@ from lakelatch.coordinator.journal.object_journal import FOLDER, ObjectJournal
 from lakelatch.coordinator.recovery.recover import recover_journal
 from lakelatch.core.errors import LakelatchError, OutcomeUnknown
 from lakelatch.core.metadata.folding import live
-from lakelatch.lab.actors import data_entry
-from lakelatch.lab.simulated_store import Reply, Request, answer
-from lakelatch.lab.stage import Died, Stage, lab_schema, read_only, rows_in
+from lakelatch.lab.actors.jobs import data_entry
+from lakelatch.lab.world.simulated_store import Reply, Request, answer
+from lakelatch.lab.world.stage import Died, Stage, lab_schema, read_only, rows_in
 
 SCHEDULES = 150
 SHARED = ("snapshot/", FOLDER)

@@ -14,8 +14,8 @@ from by_hand.snapshots import Refusing, bare, chain, keys, landed, snapshot, tim
 import lakelatch as ll
 from lakelatch.backends.memory import MemoryStore
 from lakelatch.coordinator.maintenance.deletion import Steps
-from lakelatch.coordinator.maintenance.expire import apply_expiry, plan_expiry
-from lakelatch.coordinator.maintenance.retention import Retention
+from lakelatch.coordinator.maintenance.expiry.expire import apply_expiry, plan_expiry
+from lakelatch.coordinator.maintenance.expiry.retention import Retention
 from lakelatch.coordinator.tags.creation import list_tags, replace_tag
 from lakelatch.coordinator.tags.deletion import (
     UntaggingPlan,

@@ -14,9 +14,9 @@ import pytest
 import lakelatch as ll
 from lakelatch.backends.memory import MemoryStore
 from lakelatch.backends.store import AlreadyThere, PutOutcome, Unknown
-from lakelatch.coordinator.maintenance.expire import apply_expiry, plan_expiry
+from lakelatch.coordinator.maintenance.expiry.expire import apply_expiry, plan_expiry
+from lakelatch.coordinator.maintenance.expiry.retention import Retention
 from lakelatch.coordinator.maintenance.orphans import plan_orphans
-from lakelatch.coordinator.maintenance.retention import Retention
 from lakelatch.coordinator.tags.deletion import plan_untagging
 from lakelatch.coordinator.tags.expiry import outlived
 from lakelatch.core.errors import CommitConflict, InvalidArgument, OutcomeUnknown, StoreUnavailable, TableCorrupt

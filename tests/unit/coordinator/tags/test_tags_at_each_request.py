@@ -18,9 +18,9 @@ from figures import NIGHTLY
 
 import lakelatch as ll
 from lakelatch.backends.memory import MemoryStore
-from lakelatch.coordinator.maintenance.expire import apply_expiry, plan_expiry
+from lakelatch.coordinator.maintenance.expiry.expire import apply_expiry, plan_expiry
+from lakelatch.coordinator.maintenance.expiry.retention import Retention
 from lakelatch.coordinator.maintenance.orphans import plan_orphans
-from lakelatch.coordinator.maintenance.retention import Retention
 from lakelatch.coordinator.surroundings import MACHINE
 from lakelatch.table.table import Table
 

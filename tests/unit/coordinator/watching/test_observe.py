@@ -16,7 +16,7 @@ import pytest
 from exported import Exported
 
 import lakelatch as ll
-from lakelatch.backends.faulty import Faults, FaultyStore
+from lakelatch.backends.around.faulty import Faults, FaultyStore
 from lakelatch.backends.local import LocalStore
 from lakelatch.table.table import Table
 

@@ -12,7 +12,7 @@ import pytest
 from exported import Exported
 from opentelemetry.sdk.trace import ReadableSpan
 
-from lakelatch.backends.metered import StoreRequest
+from lakelatch.backends.around.metered import StoreRequest
 from lakelatch.coordinator.protocol import effects as do
 from lakelatch.coordinator.protocol import events as ev
 from lakelatch.coordinator.protocol.machine import CommitState, Phase, Repeats

@@ -14,11 +14,11 @@ from pyroaring import BitMap
 
 from lakelatch.core.errors import InvalidArgument, LakelatchError, TableCorrupt, Unsupported
 from lakelatch.core.expressions.columns import col
+from lakelatch.core.file_index.bitmaps.roaring import bitmap_of, read_bitmap, serialized
 from lakelatch.core.file_index.block import Block
 from lakelatch.core.file_index.container import parse_container, write_container
 from lakelatch.core.file_index.hashes import key_hashes
 from lakelatch.core.file_index.options import KINDS, index_specs, renamed, takes
-from lakelatch.core.file_index.roaring import bitmap_of, read_bitmap, serialized
 from lakelatch.core.file_index.writing import FileIndexBuilder
 from lakelatch.core.rows.types import AtomicType, Field, MapType, string
 

@@ -14,7 +14,7 @@ from pyroaring import BitMap, BitMap64
 
 import lakelatch as ll
 from lakelatch.core.errors import TableCorrupt
-from lakelatch.core.file_index.roaring import checked_bitmap, checked_bitmap64
+from lakelatch.core.file_index.bitmaps.roaring import checked_bitmap, checked_bitmap64
 from lakelatch.core.metadata.data_file import DeletionVectorRange
 from lakelatch.core.metadata.deletion_vector import decode_vector, encode_vector
 

@@ -10,8 +10,8 @@ import pytest
 
 import lakelatch as ll
 from lakelatch.core.errors import InvalidArgument
-from lakelatch.core.metadata.column_options import _LISTS, renamed
-from lakelatch.core.metadata.functions import FUNCTIONS
+from lakelatch.core.metadata.schemas.column_options import _LISTS, renamed
+from lakelatch.core.metadata.schemas.functions import FUNCTIONS
 from lakelatch.core.option_names import KNOWN, OF_A_COLUMN
 from lakelatch.table.merging.aggregates import functions
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from lakelatch.core.metadata.compaction_picks import Pick, PickRules, drops_deletes, pick, pick_all
 from lakelatch.core.metadata.data_file import DataFile
-from lakelatch.core.metadata.levels import SortedRun
+from lakelatch.core.metadata.sorted_runs.compaction_picks import Pick, PickRules, drops_deletes, pick, pick_all
+from lakelatch.core.metadata.sorted_runs.levels import SortedRun
 from lakelatch.core.options import TableOptions
 
 RULES = PickRules(levels=5, trigger=3, amplification=25)

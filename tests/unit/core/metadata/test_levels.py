@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from lakelatch.core.metadata.data_file import DataFile
-from lakelatch.core.metadata.levels import level_count, overlapping, run_count, runs_of
+from lakelatch.core.metadata.sorted_runs.levels import level_count, overlapping, run_count, runs_of
 from lakelatch.core.options import TableOptions
-from lakelatch.core.rows.binary_row import encode_row
+from lakelatch.core.rows.binary.binary_row import encode_row
 from lakelatch.core.rows.types import AtomicType, Field
 
 KEYS = [Field(0, "k", AtomicType("INT", nullable=False))]

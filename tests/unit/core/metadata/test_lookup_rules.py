@@ -6,9 +6,9 @@ import pytest
 
 from lakelatch.core.errors import InvalidArgument
 from lakelatch.core.metadata.data_file import DataFile
-from lakelatch.core.metadata.lookup_rules import LookupRules, lookup_rules
-from lakelatch.core.metadata.merge_rules import merge_rules
 from lakelatch.core.metadata.schema import new_schema
+from lakelatch.core.metadata.schemas.merge_rules import merge_rules
+from lakelatch.core.metadata.sorted_runs.lookup_rules import LookupRules, lookup_rules
 from lakelatch.core.rows.types import AtomicType, Field
 
 FIELDS = (Field(0, "k", AtomicType("INT", nullable=False)), Field(1, "a", AtomicType("INT")))

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from lakelatch.core.errors import InvalidArgument, TableCorrupt
 from lakelatch.core.rows.arrow import to_arrow
-from lakelatch.core.rows.binary_row import decode_field, decode_row, encode_row, row_bytes
-from lakelatch.core.rows.binary_row_block import RowBlock
+from lakelatch.core.rows.binary.binary_row import decode_field, decode_row, encode_row, row_bytes
+from lakelatch.core.rows.binary.binary_row_block import RowBlock
 from lakelatch.core.rows.types import AtomicType, DataType, decimal, parse_atomic, string, timestamp, varbinary
 from lakelatch.core.rows.values import to_arrow_array
 

@@ -16,9 +16,9 @@ import pytest
 from lakelatch.core.errors import InvalidArgument
 from lakelatch.core.metadata.schema import parse_schema
 from lakelatch.core.options import BUCKET_FUNCTION
-from lakelatch.core.rows.binary_row import row_bytes
+from lakelatch.core.rows.binary.binary_row import row_bytes
+from lakelatch.core.rows.binary.hive_hash import value_hash
 from lakelatch.core.rows.bucket import BucketFunction, bucket_of, bucket_of_row, buckets, key_hashes, murmur_hash
-from lakelatch.core.rows.hive_hash import value_hash
 from lakelatch.core.rows.types import Field, decimal, parse_atomic, string, timestamp
 from lakelatch.core.rows.values import column_values
 from lakelatch.tests.golden_filters import golden_root

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from lakelatch.core.errors import InvalidArgument, TableCorrupt
-from lakelatch.core.metadata.bucket_mode import BucketMode, bucket_mode
 from lakelatch.core.metadata.hash_index import decode_hashes, encode_hashes
 from lakelatch.core.metadata.schema import new_schema
-from lakelatch.core.rows.hash_buckets import HashBuckets, HashSet, assigner_of
+from lakelatch.core.metadata.schemas.bucket_mode import BucketMode, bucket_mode
+from lakelatch.core.rows.binary.hash_buckets import HashBuckets, HashSet, assigner_of
 from lakelatch.core.rows.types import Field, parse_atomic
 from lakelatch.core.typed import Array
 

@@ -15,7 +15,7 @@ from lakelatch.core.expressions.binding import bind, condition_of
 from lakelatch.core.expressions.columns import col
 from lakelatch.core.expressions.evaluate import to_arrow_mask
 from lakelatch.core.expressions.tree import And, Comparison
-from lakelatch.core.rows.binary_row import encode_row
+from lakelatch.core.rows.binary.binary_row import encode_row
 from lakelatch.core.rows.partition import PartitionCodec
 from lakelatch.core.rows.types import AtomicType, Field, string, timestamp
 from lakelatch.core.statistics.collect import ColumnStats, StatsMode, decode_stats, file_stats_fields

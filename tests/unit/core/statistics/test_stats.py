@@ -24,7 +24,7 @@ from lakelatch.core.metadata.data_file import ADD, NO_STATS, DataFile, ManifestE
 from lakelatch.core.metadata.folding import summarise
 from lakelatch.core.metadata.schema import TableSchema, parse_schema
 from lakelatch.core.rows.arrow import to_arrow
-from lakelatch.core.rows.binary_row import encode_row
+from lakelatch.core.rows.binary.binary_row import encode_row
 from lakelatch.core.rows.dates import FarDate
 from lakelatch.core.rows.types import ArrayType, AtomicType, Field, decimal, parse_atomic, string, timestamp
 from lakelatch.core.rows.values import order_key

@@ -15,8 +15,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import lakelatch as ll
+from lakelatch.backends.around.metered import MeteredStore
 from lakelatch.backends.memory import MemoryStore
-from lakelatch.backends.metered import MeteredStore
 from lakelatch.core.errors import InvalidArgument
 from lakelatch.core.metadata.schema import new_schema
 from lakelatch.core.rows.types import AtomicType, Field, string

@@ -14,8 +14,8 @@ from golden_tables import unpack
 import lakelatch as ll
 from lakelatch.core.errors import InvalidArgument, TableCorrupt
 from lakelatch.core.metadata.data_file import DataFile, ManifestEntry
-from lakelatch.core.metadata.merge_rules import merge_rules
-from lakelatch.core.rows.binary_row import encode_row
+from lakelatch.core.metadata.schemas.merge_rules import merge_rules
+from lakelatch.core.rows.binary.binary_row import encode_row
 from lakelatch.core.rows.types import AtomicType
 from lakelatch.table.changelog.key_changes import differing_sections
 from lakelatch.table.changelog.reading import plan_changes

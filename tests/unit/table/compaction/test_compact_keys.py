@@ -10,23 +10,23 @@ import pyarrow as pa
 import pytest
 from unit.table.compaction.test_compact import COUNTER, Interrupted, again, data_keys, named
 
-from lakelatch.backends.metered import MeteredStore
-from lakelatch.cli.doctor import examine
+from lakelatch.backends.around.metered import MeteredStore
+from lakelatch.cli.inspect.doctor import examine
 from lakelatch.coordinator.commit.message import CommitMessage, entries_of
 from lakelatch.coordinator.commit.request import CommitRequest
 from lakelatch.core import options as opt
 from lakelatch.core.errors import InvalidArgument, TableCorrupt, Unsupported
 from lakelatch.core.metadata.data_file import SOURCE_COMPACT, DataFile
-from lakelatch.core.metadata.levels import run_count
-from lakelatch.core.metadata.merge_rules import POSTPONED
 from lakelatch.core.metadata.schema import new_schema
+from lakelatch.core.metadata.schemas.merge_rules import POSTPONED
+from lakelatch.core.metadata.sorted_runs.levels import run_count
 from lakelatch.core.places import codec_of
 from lakelatch.core.rows.arrow import from_arrow_schema
 from lakelatch.table.compaction.plan import plan_compaction
 from lakelatch.table.compaction.run import rewriter_of, rewritten_here, run_compaction
 from lakelatch.table.table import Table
 from lakelatch.table.verify.runs import crowded_buckets
-from lakelatch.table.writing.key_files import KeyFileWriter, arrow_rows
+from lakelatch.table.writing.files.key_files import KeyFileWriter, arrow_rows
 
 FIELDS = from_arrow_schema(
     pa.schema(
@@ -416,7 +416,7 @@ def test_verify_names_files_of_one_level_with_common_keys(monkeypatch: pytest.Mo
     copy = upsert(table, "a", {3: 1, 9: 1})
     entry = next(e for e in table.entries() if e.file.file_name == copy.file_name)
     assert table.verify() == []
-    monkeypatch.setattr("lakelatch.coordinator.commit.key_rules.runs_overlap", lambda *_: None)
+    monkeypatch.setattr("lakelatch.coordinator.commit.checks.key_rules.runs_overlap", lambda *_: None)
     moved = (entry.deletion(), entry._replace(file=copy._replace(level=5)))
     table.committer.commit(CommitRequest("COMPACT", moved, "careless", read_snapshot=table.snapshot()))
     (found,) = table.verify()

@@ -10,14 +10,14 @@ import pytest
 
 from lakelatch.backends.memory import MemoryStore
 from lakelatch.core.metadata.data_file import EMPTY_ROW, DataFile
-from lakelatch.core.metadata.merge_rules import merge_rules
 from lakelatch.core.metadata.schema import TableSchema, new_schema
+from lakelatch.core.metadata.schemas.merge_rules import merge_rules
 from lakelatch.core.rows.types import AtomicType, Field, string, timestamp
 from lakelatch.table.compaction.older_rows import OlderRows
 from lakelatch.table.merging.key_lookup import KeySet
 from lakelatch.table.scan.split import Split
-from lakelatch.table.writing import data_writer
-from lakelatch.table.writing.key_files import KeyFileWriter, arrow_rows
+from lakelatch.table.writing.files import data_writer
+from lakelatch.table.writing.files.key_files import KeyFileWriter, arrow_rows
 
 FIELDS = (
     Field(0, "k", AtomicType("INT", nullable=False)),

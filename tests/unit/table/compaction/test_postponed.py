@@ -9,7 +9,7 @@ from unit.table.compaction.test_compact_keys import again, created, data_keys, k
 
 import lakelatch as ll
 from lakelatch.core.errors import CommitConflict
-from lakelatch.core.metadata.merge_rules import POSTPONED
+from lakelatch.core.metadata.schemas.merge_rules import POSTPONED
 from lakelatch.table.compaction import postponed
 from lakelatch.table.table import Table
 

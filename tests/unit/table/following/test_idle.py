@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 import lakelatch as ll
+from lakelatch.backends.around.metered import MeteredStore
 from lakelatch.backends.memory import MemoryStore
-from lakelatch.backends.metered import MeteredStore
 from lakelatch.core.errors import InvalidArgument, TableNotFound
 from lakelatch.table.following import newest, reader
 from lakelatch.table.following.newest import GLANCES, STANDS

@@ -11,8 +11,8 @@ import pytest
 
 import lakelatch as ll
 from lakelatch.core.rows.types import AtomicType, Field
-from lakelatch.table.formats import parquet_writer
-from lakelatch.table.formats.parquet_writer import LOOKS, Chosen, Encodings, ParquetCodec, ParquetForm
+from lakelatch.table.formats.parquet import writer as parquet_writer
+from lakelatch.table.formats.parquet.writer import LOOKS, Chosen, Encodings, ParquetCodec, ParquetForm
 
 FIELDS = [Field(0, "id", AtomicType("BIGINT")), Field(1, "city", AtomicType("BIGINT"))]
 

@@ -13,8 +13,8 @@ from interop.domains import EVERY, columns, edge_rows
 from values import decode_rows
 
 import lakelatch as ll
-from lakelatch.table.formats.incompressible import SAMPLE_ROWS, incompressible_leaves
-from lakelatch.table.formats.parquet_writer import ParquetForm
+from lakelatch.table.formats.parquet.incompressible import SAMPLE_ROWS, incompressible_leaves
+from lakelatch.table.formats.parquet.writer import ParquetForm
 
 ROWS = 3 * SAMPLE_ROWS
 DICE = np.random.default_rng(81)

@@ -10,8 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import lakelatch as ll
-from lakelatch.table.formats.int96 import with_int96_footer
-from lakelatch.table.formats.thrift_compact import decode_struct, encode_struct
+from lakelatch.table.formats.parquet.int96 import with_int96_footer
+from lakelatch.table.formats.parquet.thrift_compact import decode_struct, encode_struct
 
 EDGES = [0, 1, -1, 86_400_000_000_000, -86_400_000_000_000, 2**63 - 1, 1000 - 2**63, None, 1_700_000_000_123_456_789]
 NANO = pa.timestamp("ns")

@@ -10,7 +10,7 @@ import pytest
 
 import lakelatch as ll
 from lakelatch.core.rows import sizes, whole
-from lakelatch.table.formats import parquet_reader
+from lakelatch.table.formats.parquet import reader as parquet_reader
 
 LONG, ROWS = 20_000, 300
 

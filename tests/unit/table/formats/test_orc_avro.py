@@ -17,8 +17,8 @@ import pytest
 from pyarrow import orc
 
 import lakelatch as ll
+from lakelatch.backends.around.metered import MeteredStore
 from lakelatch.backends.memory import MemoryStore
-from lakelatch.backends.metered import MeteredStore
 from lakelatch.core.errors import TableCorrupt, Unsupported
 from lakelatch.core.metadata.data_file import DataFile
 from lakelatch.core.options import TableOptions
@@ -31,7 +31,7 @@ from lakelatch.table.formats.avro_reader import AvroFile
 from lakelatch.table.formats.orc_writer import OrcOutput
 from lakelatch.table.formats.reading import OpenDataFile, open_data_file
 from lakelatch.table.projection.plan import plan_projection
-from lakelatch.table.writing.data_writer import SpillingSink
+from lakelatch.table.writing.files.data_writer import SpillingSink
 
 COUNTER = itertools.count()
 COLUMNS = {"id": "INT", "s": "STRING", "d": "DECIMAL(9, 2)", "t": "TIMESTAMP(3)"}

@@ -14,8 +14,10 @@ import pyarrow.parquet as pq
 import pytest
 
 import lakelatch as ll
-from lakelatch.table.formats import data_source, page_index, parquet_writer
-from lakelatch.table.formats.page_index import PageIndex
+from lakelatch.table.formats import data_source
+from lakelatch.table.formats.parquet import page_index
+from lakelatch.table.formats.parquet import writer as parquet_writer
+from lakelatch.table.formats.parquet.page_index import PageIndex
 
 ROWS = 20_000
 FILTERS = [

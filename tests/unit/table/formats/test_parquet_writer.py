@@ -15,9 +15,9 @@ import pytest
 import lakelatch as ll
 from lakelatch.core.rows.types import Field, parse_type
 from lakelatch.core.statistics.collect import decode_stats
-from lakelatch.table.formats.dictionaries import overflowing_columns
-from lakelatch.table.formats.parquet_writer import ParquetForm
-from lakelatch.table.writing.sink import SpillingSink
+from lakelatch.table.formats.parquet.dictionaries import overflowing_columns
+from lakelatch.table.formats.parquet.writer import ParquetForm
+from lakelatch.table.writing.files.sink import SpillingSink
 
 
 def columns_of(path: Path) -> dict[str, Any]:

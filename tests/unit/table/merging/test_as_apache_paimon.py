@@ -30,7 +30,7 @@ from merge_differences import differences
 from values import decode_rows, encode_rows
 
 import lakelatch as ll
-from lakelatch.core.metadata.functions import FUNCTIONS
+from lakelatch.core.metadata.schemas.functions import FUNCTIONS
 from lakelatch.core.rows.types import parse_type
 
 

@@ -9,8 +9,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from lakelatch.core.metadata.merge_rules import MergeRules, merge_rules
 from lakelatch.core.metadata.schema import new_schema
+from lakelatch.core.metadata.schemas.merge_rules import MergeRules, merge_rules
 from lakelatch.core.rows.types import AtomicType, Field
 from lakelatch.core.rows.value_numbers import same_values
 from lakelatch.table.merging.compared import Comparison, keys_without_old_row, merge_and_compare

@@ -13,8 +13,8 @@ from merge_cases import SKETCHES
 from pyroaring import BitMap
 
 from lakelatch.core.errors import InvalidArgument, TableCorrupt, Unsupported
-from lakelatch.core.metadata.merge_rules import MergeRules, merge_rules
 from lakelatch.core.metadata.schema import new_schema
+from lakelatch.core.metadata.schemas.merge_rules import MergeRules, merge_rules
 from lakelatch.core.rows.arrow import to_arrow
 from lakelatch.core.rows.types import ArrayType, AtomicType, DataType, Field, MapType, RowType, string
 from lakelatch.core.rows.value_numbers import value_numbers

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from lakelatch.core.metadata.data_file import DataFile
-from lakelatch.core.metadata.merge_rules import MergeRules, merge_rules
 from lakelatch.core.metadata.schema import new_schema
-from lakelatch.core.rows.binary_row import encode_row
+from lakelatch.core.metadata.schemas.merge_rules import MergeRules, merge_rules
+from lakelatch.core.rows.binary.binary_row import encode_row
 from lakelatch.core.rows.types import AtomicType, DataType, Field
 from lakelatch.table.merging.sections import are_in_order, groups_of, sections_of, sorted_runs
 

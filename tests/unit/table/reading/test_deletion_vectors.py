@@ -15,12 +15,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from marked_rows import INDEX, mark
 
+from lakelatch.backends.around.metered import MeteredStore
 from lakelatch.backends.memory import MemoryStore
-from lakelatch.backends.metered import MeteredStore
 from lakelatch.core.errors import LakelatchError, TableCorrupt
 from lakelatch.core.metadata.manifest import encode_index_manifest
 from lakelatch.core.metadata.schema import new_schema
-from lakelatch.core.metadata.schema_changes import rename_column
+from lakelatch.core.metadata.schemas.changes import rename_column
 from lakelatch.core.rows.types import AtomicType, Field
 from lakelatch.table.table import Table
 

@@ -19,7 +19,7 @@ import lakelatch as ll
 from lakelatch.core.errors import InvalidArgument
 from lakelatch.table.reading.arrow import SplitReader
 from lakelatch.table.scan.fallback import file_schemas_of
-from lakelatch.table.writing.key_files import arrow_rows
+from lakelatch.table.writing.files.key_files import arrow_rows
 
 Row = dict[str, Any]
 

@@ -20,8 +20,8 @@ from hypothesis import strategies as st
 from predicates import FIELDS, evaluate, predicates, tables, values_of
 
 import lakelatch as ll
+from lakelatch.backends.around.metered import MeteredStore
 from lakelatch.backends.memory import MemoryStore
-from lakelatch.backends.metered import MeteredStore
 from lakelatch.core.errors import InvalidArgument, LakelatchError, TableCorrupt, Unsupported
 from lakelatch.core.expressions.binding import bind
 from lakelatch.core.expressions.columns import col
@@ -29,7 +29,7 @@ from lakelatch.core.metadata.schema import new_schema
 from lakelatch.core.rows.arrow import arrow_schema
 from lakelatch.core.rows.types import AtomicType, Field, string, timestamp
 from lakelatch.table.formats import data_source
-from lakelatch.table.formats.row_groups import wanted_row_groups
+from lakelatch.table.formats.parquet.row_groups import wanted_row_groups
 from lakelatch.table.projection.plan import plan_projection
 from lakelatch.table.reading.arrow import SplitReader, arrow_schema_of, read_batches
 from lakelatch.table.table import Table

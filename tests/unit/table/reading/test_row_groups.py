@@ -13,11 +13,11 @@ import pytest
 
 import lakelatch as ll
 from lakelatch.core.errors import TableCorrupt
-from lakelatch.table.formats import parquet_reader
 from lakelatch.table.formats.data_source import BATCH_ROWS
-from lakelatch.table.formats.parquet_reader import ParquetFile
+from lakelatch.table.formats.parquet import reader as parquet_reader
+from lakelatch.table.formats.parquet.reader import ParquetFile
 from lakelatch.table.reading import run_reader
-from lakelatch.table.writing import data_writer
+from lakelatch.table.writing.files import data_writer
 
 SCHEMA = pa.schema([("id", pa.int64()), ("text", pa.string())])
 ROWS = 20_000

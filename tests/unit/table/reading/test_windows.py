@@ -12,8 +12,8 @@ import pyarrow as pa
 import pytest
 
 from lakelatch.core.errors import TableCorrupt
-from lakelatch.core.metadata.merge_rules import MergeRules, merge_rules
 from lakelatch.core.metadata.schema import TableSchema, new_schema
+from lakelatch.core.metadata.schemas.merge_rules import MergeRules, merge_rules
 from lakelatch.core.rows.arrow import to_arrow
 from lakelatch.core.rows.types import AtomicType, Field, string
 from lakelatch.table.merging.merge import merge_key_rows

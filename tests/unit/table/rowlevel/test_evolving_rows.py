@@ -243,7 +243,7 @@ def test_what_was_written_before_new_rows_fail_is_deleted(monkeypatch: pytest.Mo
         raise StoreUnavailable("503")
 
     monkeypatch.setattr(TableWriter, "finish", broken)
-    monkeypatch.setattr("lakelatch.table.writing.sink.TRAVELLING_BYTES", 0)
+    monkeypatch.setattr("lakelatch.table.writing.files.sink.TRAVELLING_BYTES", 0)
     with pytest.raises(StoreUnavailable):
         table.merge(rows(150), on=["p", "id"]).when_not_matched_insert_all().execute()
     assert data(table) == before

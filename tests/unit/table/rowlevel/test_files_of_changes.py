@@ -17,7 +17,7 @@ from lakelatch.coordinator.commit.committer import Committer
 from lakelatch.core.errors import CommitConflict, InvalidArgument, LakelatchError, OutcomeUnknown, StoreUnavailable
 from lakelatch.table.rowlevel.append_table import AppendChange
 from lakelatch.table.table import Table
-from lakelatch.table.writing import sink
+from lakelatch.table.writing.files import sink
 from lakelatch.table.writing.transaction import Transaction
 
 _names = count()

@@ -16,7 +16,8 @@ from lakelatch.core.errors import InvalidArgument
 from lakelatch.table.rowlevel.edit import Edit
 from lakelatch.table.rowlevel.operation import DELETED, Found, all_but, distinct
 from lakelatch.table.rowlevel.receipt import RowReceipt
-from lakelatch.table.writing import sink, writer
+from lakelatch.table.writing import writer
+from lakelatch.table.writing.files import sink
 
 _names = itertools.count()
 COLUMNS = pa.schema([("p", pa.int32()), ("id", pa.int64()), ("note", pa.string())])

@@ -24,7 +24,7 @@ from lakelatch.core.metadata.manifest_columns import EntryColumns
 from lakelatch.core.metadata.schema import TableSchema, new_schema
 from lakelatch.core.paths import POSTPONE_BUCKET, TablePaths, format_of
 from lakelatch.core.places import codec_of
-from lakelatch.core.rows.binary_row import encode_row
+from lakelatch.core.rows.binary.binary_row import encode_row
 from lakelatch.core.rows.types import AtomicType, Field, string
 from lakelatch.table.scan import column_splits
 from lakelatch.table.scan.column_splits import ColumnSplits, have_own_names, live_files

@@ -17,8 +17,8 @@ from pyroaring import BitMap
 from unit.coordinator.maintenance.test_expire import expired
 
 import lakelatch as ll
+from lakelatch.backends.around.metered import MeteredStore
 from lakelatch.backends.memory import MemoryStore
-from lakelatch.backends.metered import MeteredStore
 from lakelatch.coordinator.maintenance.orphans import plan_orphans
 from lakelatch.core.errors import InvalidArgument, StoreUnavailable, TableCorrupt
 from lakelatch.core.expressions.binding import bind
@@ -29,10 +29,10 @@ from lakelatch.core.file_index.options import KINDS, takes
 from lakelatch.core.metadata.data_file import DataFile
 from lakelatch.core.metadata.schema import new_schema
 from lakelatch.core.rows.types import AtomicType, Field, parse_atomic, string
-from lakelatch.table.formats import parquet_reader
+from lakelatch.table.formats.parquet import reader as parquet_reader
 from lakelatch.table.scan import index_pruning
 from lakelatch.table.table import Table
-from lakelatch.table.writing import data_writer
+from lakelatch.table.writing.files import data_writer
 
 COUNTER = itertools.count()
 BESIDE = {"file-index.in-manifest-threshold": "1 b"}

@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import lakelatch as ll
+from lakelatch.backends.around.metered import MeteredStore
 from lakelatch.backends.memory import MemoryStore
-from lakelatch.backends.metered import MeteredStore
 from lakelatch.coordinator.history import manifests as reading
 from lakelatch.coordinator.history.timeline import Timeline
 from lakelatch.core.errors import TableCorrupt, Unsupported
@@ -30,7 +30,7 @@ from lakelatch.core.metadata.snapshot import Snapshot
 from lakelatch.core.options import TableOptions
 from lakelatch.core.paths import TablePaths
 from lakelatch.core.places import FilePlaces, is_external
-from lakelatch.core.rows.binary_row import encode_row
+from lakelatch.core.rows.binary.binary_row import encode_row
 from lakelatch.core.rows.bucket import BucketFunction, bucket_of_row
 from lakelatch.core.rows.types import AtomicType, Field, string
 from lakelatch.table.scan.bucket_pruning import BucketPruner

@@ -10,13 +10,13 @@ import pyarrow.compute as pc
 import pytest
 
 import lakelatch as ll
-from lakelatch.backends.metered import MeteredStore
+from lakelatch.backends.around.metered import MeteredStore
 from lakelatch.core.errors import InvalidArgument
 from lakelatch.core.metadata.data_file import ADD, DELETE, DataFile, ManifestEntry, SimpleStats
 from lakelatch.core.metadata.file_columns import FileColumns
 from lakelatch.core.metadata.folding import summarise
 from lakelatch.core.metadata.manifest import decode_manifests, encode_manifest
-from lakelatch.core.rows.binary_row import encode_row
+from lakelatch.core.rows.binary.binary_row import encode_row
 from lakelatch.core.rows.types import AtomicType, string
 from lakelatch.table.system import live_files
 from lakelatch.table.system.read import SYSTEM_TABLES

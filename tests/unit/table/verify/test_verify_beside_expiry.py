@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 import lakelatch as ll
-from lakelatch.coordinator.maintenance.expire import expire
-from lakelatch.coordinator.maintenance.retention import Retention
+from lakelatch.coordinator.maintenance.expiry.expire import expire
+from lakelatch.coordinator.maintenance.expiry.retention import Retention
 from lakelatch.table.verify import whole
 from lakelatch.table.verify.state import StateCheck
 

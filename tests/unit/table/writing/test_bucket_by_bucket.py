@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 import lakelatch as ll
-from lakelatch.table.writing.placement import bucket_function
+from lakelatch.table.writing.buckets.placement import bucket_function
 from lakelatch.table.writing.writer import TableWriter
 
 

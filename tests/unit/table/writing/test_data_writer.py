@@ -17,8 +17,8 @@ from lakelatch.backends.memory import MemoryStore
 from lakelatch.core.metadata.data_file import SOURCE_APPEND, DataFile
 from lakelatch.core.metadata.schema import TableSchema, new_schema
 from lakelatch.core.rows.arrow import from_arrow_schema
-from lakelatch.table.writing import data_writer, sink
-from lakelatch.table.writing.data_writer import DataFileWriter, FileSettings
+from lakelatch.table.writing.files import data_writer, sink
+from lakelatch.table.writing.files.data_writer import DataFileWriter, FileSettings
 
 _names = count()
 COLUMNS = pa.schema([("a", pa.int64()), ("t", pa.string())])

@@ -19,7 +19,7 @@ from lakelatch.core.rows.bucket import key_hashes
 from lakelatch.core.rows.types import parse_atomic
 from lakelatch.table.reading.stored_keys import stored_keys
 from lakelatch.table.table import Table
-from lakelatch.table.writing import sink
+from lakelatch.table.writing.files import sink
 
 NUMBERS = itertools.count()
 SCHEMA = pa.schema([("p", pa.int32()), ("k", pa.int32()), ("v", pa.string())])
@@ -101,7 +101,7 @@ def test_a_new_key_of_two_jobs_goes_to_one_bucket() -> None:
 def test_only_files_with_moved_keys_are_written_again(travelling: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of files in the store and of files that travel with the commit; the changelog of the input moves too."""
     monkeypatch.setattr(sink, "TRAVELLING_BYTES", travelling)
-    monkeypatch.setattr("lakelatch.table.writing.data_writer.TRAVELLING_BYTES", travelling, raising=False)
+    monkeypatch.setattr("lakelatch.table.writing.files.data_writer.TRAVELLING_BYTES", travelling, raising=False)
     table = created(
         "p", "k", dynamic_bucket__target_row_num="2", write_only="true", changelog_producer="input"
     )  # fmt: skip

@@ -14,10 +14,10 @@ from lakelatch.core.errors import InvalidArgument
 from lakelatch.core.metadata.data_file import SOURCE_APPEND, SOURCE_COMPACT
 from lakelatch.core.metadata.schema import TableSchema, new_schema
 from lakelatch.core.rows.arrow import from_arrow_schema
-from lakelatch.core.rows.binary_row import decode_row
+from lakelatch.core.rows.binary.binary_row import decode_row
 from lakelatch.core.statistics.collect import ColumnStats, decode_stats
-from lakelatch.table.writing import data_writer
-from lakelatch.table.writing.key_files import KeyFileSettings, KeyFileWriter, arrow_rows
+from lakelatch.table.writing.files import data_writer
+from lakelatch.table.writing.files.key_files import KeyFileSettings, KeyFileWriter, arrow_rows
 
 _names = itertools.count()
 COLUMNS = pa.schema([("p", pa.int32()), ("v", pa.string()), ("k", pa.int64()), ("n", pa.int64())])

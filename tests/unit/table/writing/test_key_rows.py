@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 
 from lakelatch.core.errors import InvalidArgument
-from lakelatch.core.metadata.merge_rules import merge_rules
 from lakelatch.core.metadata.schema import new_schema
+from lakelatch.core.metadata.schemas.merge_rules import merge_rules
 from lakelatch.core.rows.types import AtomicType, Field, string
 from lakelatch.table.writing.key_rows import KeyConformer
 

@@ -17,16 +17,16 @@ from lakelatch.backends.local import LocalStore
 from lakelatch.core.errors import InvalidArgument, Unsupported
 from lakelatch.core.metadata.manifest import decode_manifest
 from lakelatch.core.metadata.schema import new_schema
-from lakelatch.core.metadata.sequence_numbers import LARGEST_NUMBER, first_number
+from lakelatch.core.metadata.sorted_runs.sequence_numbers import LARGEST_NUMBER, first_number
 from lakelatch.core.rows.arrow import from_arrow_schema
-from lakelatch.core.rows.binary_row import decode_row
+from lakelatch.core.rows.binary.binary_row import decode_row
 from lakelatch.core.rows.types import AtomicType, Field
 from lakelatch.core.statistics.collect import ColumnStats, StatsMode, decode_stats
 from lakelatch.table.compaction.plan import target_bytes_of
-from lakelatch.table.writing import sink
 from lakelatch.table.writing.beginning import Beginning
-from lakelatch.table.writing.data_writer import FileSettings
-from lakelatch.table.writing.key_files import KeyFileSettings, KeyFileWriter, arrow_rows
+from lakelatch.table.writing.files import sink
+from lakelatch.table.writing.files.data_writer import FileSettings
+from lakelatch.table.writing.files.key_files import KeyFileSettings, KeyFileWriter, arrow_rows
 from lakelatch.table.writing.row_kinds import kinds_of
 
 SCHEMA = pa.schema([("p", pa.int32()), ("k", pa.int64()), ("v", pa.string()), ("n", pa.int64())])

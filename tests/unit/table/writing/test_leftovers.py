@@ -17,7 +17,7 @@ from lakelatch.backends.local import LocalStore
 from lakelatch.core.errors import LakelatchError
 from lakelatch.core.places import FileKeys
 from lakelatch.table.table import Table
-from lakelatch.table.writing import sink
+from lakelatch.table.writing.files import sink
 
 _names = count()
 SCHEMA = pa.schema([("id", pa.int64()), ("v", pa.int64())])

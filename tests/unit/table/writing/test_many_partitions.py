@@ -15,8 +15,8 @@ import lakelatch as ll
 from lakelatch.backends.local import LocalStore
 from lakelatch.core.errors import InvalidArgument, StoreUnavailable
 from lakelatch.table.writing import writer
-from lakelatch.table.writing.data_writer import DataFileWriter, FileSettings
-from lakelatch.table.writing.placement import cut, partition_codes
+from lakelatch.table.writing.buckets.placement import cut, partition_codes
+from lakelatch.table.writing.files.data_writer import DataFileWriter, FileSettings
 
 COUNT = 200_000
 
@@ -71,7 +71,7 @@ def test_where_one_file_of_many_cannot_be_stored_nothing_is_left(
     """The other files are being written at the same time."""
     data = rows(8)
     table = ll.create_table(str(tmp_path / "t"), data.schema, partition_by=["p"])
-    monkeypatch.setattr("lakelatch.table.writing.sink.TRAVELLING_BYTES", 0)
+    monkeypatch.setattr("lakelatch.table.writing.files.sink.TRAVELLING_BYTES", 0)
     put = LocalStore.put
 
     def refused(self: LocalStore, key: str, content: bytes) -> None:

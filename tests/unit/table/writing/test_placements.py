@@ -15,18 +15,23 @@ from lakelatch.backends.memory import MemoryStore
 from lakelatch.core.errors import Unsupported
 from lakelatch.core.metadata.data_file import PartitionBucket
 from lakelatch.core.metadata.hash_index import decode_hashes
-from lakelatch.core.metadata.merge_rules import merge_rules
 from lakelatch.core.metadata.schema import TableSchema, new_schema
+from lakelatch.core.metadata.schemas.merge_rules import merge_rules
 from lakelatch.core.places import codec_of
-from lakelatch.core.rows.binary_row import row_bytes
+from lakelatch.core.rows.binary.binary_row import row_bytes
+from lakelatch.core.rows.binary.hash_buckets import HashBuckets
 from lakelatch.core.rows.bucket import key_hashes, murmur_hash
-from lakelatch.core.rows.hash_buckets import HashBuckets
 from lakelatch.core.rows.types import Field, parse_atomic
-from lakelatch.table.writing import cross_partition
-from lakelatch.table.writing.cross_partition import CrossPartition
-from lakelatch.table.writing.dynamic_buckets import DynamicBuckets
-from lakelatch.table.writing.placement import FixedBuckets, Placement, by_place
-from lakelatch.table.writing.postponed import PostponedBuckets, SettledBuckets, postponed_prefix, postponed_schema
+from lakelatch.table.writing.buckets import cross_partition
+from lakelatch.table.writing.buckets.cross_partition import CrossPartition
+from lakelatch.table.writing.buckets.dynamic_buckets import DynamicBuckets
+from lakelatch.table.writing.buckets.placement import FixedBuckets, Placement, by_place
+from lakelatch.table.writing.buckets.postponed import (
+    PostponedBuckets,
+    SettledBuckets,
+    postponed_prefix,
+    postponed_schema,
+)
 from lakelatch.table.writing.writer import TableWriter
 
 KINDS = ("+I", "-U", "+U", "-D")

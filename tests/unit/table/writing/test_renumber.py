@@ -15,8 +15,8 @@ from lakelatch.coordinator.commit.request import CommitRequest
 from lakelatch.core.errors import InvalidArgument, StoreUnavailable, TableCorrupt
 from lakelatch.core.metadata.data_file import SOURCE_APPEND, SOURCE_COMPACT
 from lakelatch.table.table import Table
-from lakelatch.table.writing import sink
 from lakelatch.table.writing.beginning import Beginning
+from lakelatch.table.writing.files import sink
 from lakelatch.table.writing.renumber import Renumberer
 from lakelatch.table.writing.writer import TableWriter
 

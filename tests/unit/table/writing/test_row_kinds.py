@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 
 from lakelatch.core.errors import InvalidArgument
-from lakelatch.core.metadata.merge_rules import MergeRules, merge_rules
 from lakelatch.core.metadata.schema import TableSchema, new_schema
+from lakelatch.core.metadata.schemas.merge_rules import MergeRules, merge_rules
 from lakelatch.core.rows.types import AtomicType, Field
 from lakelatch.table.writing.row_kinds import check_retracts, columns_to_delete, counted, has_groups, kinds_of, retracts
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from lakelatch.backends.memory import MemoryStore
-from lakelatch.table.writing import sink as sinks
-from lakelatch.table.writing.sink import SpillingSink
+from lakelatch.table.writing.files import sink as sinks
+from lakelatch.table.writing.files.sink import SpillingSink
 
 KEY = "p=1/bucket-0/data-1.parquet"
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import lakelatch as ll
-from lakelatch.table.writing import placement
+from lakelatch.table.writing.buckets import placement
 
 ROWS, PLACES, COLUMNS = 40_000, 200, 10
 KINDS: dict[str, dict[str, Any]] = {

@@ -12,16 +12,17 @@ import pyarrow as pa
 import pytest
 
 from lakelatch.backends.memory import MemoryStore
-from lakelatch.backends.refusals import DeletionRefused
+from lakelatch.backends.requests.refusals import DeletionRefused
 from lakelatch.core.errors import InvalidArgument, Unsupported
 from lakelatch.core.metadata.schema import TableSchema, new_schema
-from lakelatch.core.metadata.sequence_numbers import LARGEST_NUMBER
+from lakelatch.core.metadata.sorted_runs.sequence_numbers import LARGEST_NUMBER
 from lakelatch.core.rows.arrow import from_arrow_schema
 from lakelatch.table.formats.reading import open_data_file
 from lakelatch.table.projection.plan import plan_projection
-from lakelatch.table.writing import key_writer, sink, writer
+from lakelatch.table.writing import key_writer, writer
+from lakelatch.table.writing.buckets.postponed import PostponedForm
+from lakelatch.table.writing.files import sink
 from lakelatch.table.writing.key_writer import KeyBuffer, KeyForm
-from lakelatch.table.writing.postponed import PostponedForm
 from lakelatch.table.writing.writer import TableWriter, check_writable
 
 _names = itertools.count()

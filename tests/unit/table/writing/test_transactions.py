@@ -12,7 +12,7 @@ import pytest
 from changes import Raced, meanwhile
 
 import lakelatch as ll
-from lakelatch.backends.metered import MeteredStore
+from lakelatch.backends.around.metered import MeteredStore
 from lakelatch.core.errors import CommitConflict, InvalidArgument, Unsupported
 from lakelatch.table.table import Table
 from lakelatch.table.writing.transaction import Transaction

@@ -11,7 +11,7 @@ import pytest
 
 import lakelatch as ll
 from lakelatch.backends.memory import MemoryStore
-from lakelatch.backends.refusals import DeletionRefused
+from lakelatch.backends.requests.refusals import DeletionRefused
 from lakelatch.core.errors import CommitConflict, LakelatchError, StoreUnavailable
 from lakelatch.table.writing.key_writer import KeyFileWriter
 from lakelatch.table.writing.unfinished import discard, unfinished

@@ -1,0 +1,1 @@
+"""What is wrapped round any store: counting, faults, and races."""

@@ -1,0 +1,1 @@
+"""What one request meets: deadlines, refusals, answers, and the patience with each."""

@@ -1,0 +1,1 @@
+"""What all commands share: arguments, output, exit codes, completion."""

@@ -1,0 +1,1 @@
+"""Commands about whole tables, branches and tags."""

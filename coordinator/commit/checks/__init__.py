@@ -1,0 +1,1 @@
+"""May it still land on this base, and in which order?"""

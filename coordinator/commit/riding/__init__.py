@@ -1,0 +1,1 @@
+"""Who rides with whom."""

@@ -1,0 +1,1 @@
+"""What a request becomes on the base of one attempt."""

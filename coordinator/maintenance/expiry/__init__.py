@@ -1,0 +1,1 @@
+"""History that goes."""

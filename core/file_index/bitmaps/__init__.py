@@ -1,0 +1,1 @@
+"""Indexes made of bitmaps."""

@@ -1,0 +1,1 @@
+"""Changes of schemas, and the options that belong to columns and keys."""

@@ -1,0 +1,1 @@
+"""Levels and sorted runs of tables with a primary key."""

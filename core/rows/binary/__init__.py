@@ -1,0 +1,1 @@
+"""Rows as bytes, and the hashes of them."""

@@ -1,0 +1,1 @@
+"""Who takes part: processes that write, change, maintain, follow, copy and undo."""

@@ -1,0 +1,1 @@
+"""Planted bugs, which the lab must catch."""

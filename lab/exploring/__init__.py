@@ -1,0 +1,1 @@
+"""Every order of requests and faults, breadth first."""

@@ -1,0 +1,1 @@
+"""What must hold: in each state, and of a whole history."""

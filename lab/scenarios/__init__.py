@@ -1,0 +1,1 @@
+"""The small worlds that the explorer plays."""

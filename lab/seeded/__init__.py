@@ -1,0 +1,1 @@
+"""Many actors in virtual time, drawn by a seed."""

@@ -1,0 +1,1 @@
+"""What a caller, a catalog or a session asks for."""

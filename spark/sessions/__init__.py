@@ -1,0 +1,1 @@
+"""What a session and its workers are like."""

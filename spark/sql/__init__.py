@@ -1,0 +1,1 @@
+"""Statements, views and the data source."""

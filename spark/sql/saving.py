@@ -1,0 +1,139 @@
+"""`df.write.format("lakelatch").saveAsTable(name)`, which Spark would carry out so that nobody can read the table.
+
+Owns: this method of Spark's writers, for frames of registered sessions. Must not know: how SQL is parsed, how rows are written.
+Source: format/spark §1; decision 23.
+
+Invariant: a writer of another format, or of a session that was not registered, gets Spark's own method.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import wraps
+from typing import Any
+
+from ...core.errors import InvalidArgument, Unsupported
+from ...core.paths import DEFAULT_BRANCH
+from ...table.create import is_table
+from ..options.catalog import NAME, catalog_table
+from ..options.source_options import STORAGE_PREFIX, SourceOptions
+from ..sessions.session import checked_url, overwrite_mode
+from ..write_job import carry_out
+from .statements import Statements, absolute
+
+_OURS = "_saves_lakelatch"
+
+
+@dataclass(frozen=True)
+class Saved:
+    """What a writer was told; `mode` is append, overwrite, ignore or error."""
+
+    source: str
+    mode: str
+    partition_by: tuple[str, ...]
+    options: dict[str, str]
+
+
+def understand_save_as_table(session: Any) -> None:
+    """Let the writers of this kind of session (classic or Connect) save tables of the source."""
+    kind = type(session.range(0).write)
+    sparks = kind.saveAsTable
+    if getattr(sparks, _OURS, False):
+        return
+
+    @wraps(sparks)
+    def save_as_table(
+        self: Any,
+        name: str,
+        format: Any = None,  # noqa: A002 - these are Spark's names
+        mode: Any = None,
+        partitionBy: Any = None,  # noqa: N803
+        **options: Any,
+    ) -> None:
+        statements = getattr(self._spark, "sql", None)
+        if isinstance(statements, Statements):
+            self.mode(mode).options(**options)
+            if partitionBy is not None:
+                self.partitionBy(partitionBy)
+            if format is not None:
+                self.format(format)
+            if _save(self, statements, name):
+                return
+        sparks(self, name, format, mode, partitionBy, **options)
+
+    setattr(save_as_table, _OURS, True)
+    kind.saveAsTable = save_as_table
+
+
+def _save(writer: Any, statements: Statements, name: str) -> bool:
+    asked = _asked(writer)
+    if asked.source.lower() != NAME:
+        return False
+    session = writer._spark
+    url = asked.options.pop("path", None)
+    url = absolute(checked_url(session, url)) if url is not None else None
+    exists = session.catalog.tableExists(name)
+    if exists and asked.mode == "ignore":
+        return True
+    found = catalog_table(statements.sparks, name) if exists else None
+    if exists and (found is None or asked.mode == "error"):
+        return False
+    if found is not None and url not in (None, found.url.removeprefix("file:"), found.url):
+        raise InvalidArgument(f"{name} is at {found.url}, not at {url}", next_step="leave option 'path' out")
+    if found is not None:
+        url = found.url
+    if url is None:
+        raise InvalidArgument(f"saveAsTable('{name}') needs the table's URL", next_step="add .option('path', url)")
+    known = {} if found is None else found.lasting()
+    options = SourceOptions({**known, **asked.options, "path": url})
+    if found is None and options.branch != DEFAULT_BRANCH:
+        raise Unsupported(
+            "saveAsTable of a new name with option 'branch'",
+            next_step="CREATE TABLE ... USING lakelatch OPTIONS (path 'url', branch '...') first, or use save(url)",
+        )
+    there = is_table(url, storage_options=options.storage_options)
+    if there and asked.mode in ("error", "ignore"):
+        raise InvalidArgument(
+            f"there is a table at {url}",
+            next_step="say what happens to its rows: .mode('append') or .mode('overwrite')",
+        )
+    _write(_frame(writer), asked, options, there)
+    if not exists:
+        kept = {key: value for key, value in asked.options.items() if key.startswith(STORAGE_PREFIX)}
+        statements.register(name, {**kept, "path": url})
+    return True
+
+
+def _write(df: Any, saved: Saved, options: SourceOptions, there: bool) -> None:
+    wanted = options.asked(options.table().schema if there else None, saved.mode == "overwrite")
+    if wanted.mode == "overwrite" and wanted.partition is None and overwrite_mode(df.sparkSession) != "dynamic":
+        wanted = replace(wanted, partition={})
+    carry_out(df, replace(wanted, partition_by=saved.partition_by or None, options=None if there else {}))
+
+
+def _asked(writer: Any) -> Saved:
+    """What the user told the writer. Neither of Spark's two kinds of writer has a public way to ask."""
+    if hasattr(writer, "_write"):  # Spark Connect
+        told = writer._write
+        source, mode, columns, options = told.source, told.mode, told.partitioning_cols, told.options
+    else:
+        told = writer._jwrite
+        source, mode = told.source(), told.curmode().toString()
+        partitioning = told.partitioningColumns()
+        columns = _list(partitioning.get()) if partitioning.isDefined() else ()
+        pairs = told.extraOptions().toSeq()
+        options = {pairs.apply(i)._1(): pairs.apply(i)._2() for i in range(pairs.size())}
+    mode = (mode or "error").lower().removesuffix("ifexists").replace("default", "error")
+    return Saved(source or "", mode, tuple(columns or ()), {str(k).lower(): str(v) for k, v in options.items()})
+
+
+def _list(sequence: Any) -> list[str]:
+    return [sequence.apply(i) for i in range(sequence.size())]
+
+
+def _frame(writer: Any) -> Any:
+    if not hasattr(writer, "_write"):
+        return writer._df
+    from pyspark.sql.connect.dataframe import DataFrame
+
+    return DataFrame(writer._df, writer._spark)

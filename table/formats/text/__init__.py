@@ -1,0 +1,1 @@
+"""CSV, JSON and plain text."""
