@@ -252,7 +252,7 @@ def test_work_without_a_thread_does_not_delay_exit() -> None:
 import threading, time, atexit
 began = []
 atexit.register(lambda: print(time.monotonic() - began[0] < 3))
-import lakelatch.backends.threads as threads
+import lakelatch.backends.requests.threads as threads
 atexit.register(lambda: began.append(time.monotonic()))
 def refuse(thread): raise RuntimeError("can't start new thread")
 threading.Thread.start = refuse

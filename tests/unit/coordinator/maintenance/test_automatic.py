@@ -231,7 +231,7 @@ SCRIPT = """
 import os, sys, time
 import pyarrow as pa
 import lakelatch as ll
-from lakelatch.coordinator.maintenance import automatic
+from lakelatch.coordinator.maintenance.expiry import automatic
 
 real, began = automatic.expire, []
 def stuck(*about):
