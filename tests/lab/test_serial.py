@@ -113,6 +113,17 @@ def test_a_contradiction_of_several_keys_is_found_near_the_commit_that_has_no_pl
     assert contradiction(history, {"1": "V", "2": "U"}) == ""
 
 
+def test_a_key_that_was_not_shown_before_is_no_contradiction() -> None:
+    """U, whose snapshot shows another commit, is older than V; N writes a key of its own."""
+    history = [Op(f"E{n}", ("1", "2"), shows={"1": f"E{n}", "2": f"E{n}"}) for n in range(40)]
+    history += [
+        Op("V", ("1",), frozenset({"E39"}), shows={"1": "V", "2": "E39"}),
+        Op("U", ("1",), frozenset({"E39"})),
+        Op("N", ("9",), frozenset({"V"}), shows={"1": "V", "2": "E39"}),
+    ]
+    assert contradiction(history, {"1": "V", "2": "E39", "9": "N"}) == ""
+
+
 def test_a_contradiction_in_a_long_history_is_found_near_the_commit_that_has_no_place() -> None:
     """All at once, so that there are very many orders; M and N have both changed what one commit wrote."""
     before = [Op(f"A{n}", ("1", f"{n % 3 + 2}"), shows={"1": f"A{n}"}) for n in range(150)]
