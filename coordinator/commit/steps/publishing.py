@@ -231,7 +231,8 @@ class Publishing(RunState):
         """
         check_discard(effect.names, self._attempt().needs if landed else ())
         try:
-            data = [] if self.sent else [u.key for u in (*self.request.uploads, *self.settler.request.uploads)]
+            kept = landed or self.sent
+            data = [] if kept else [u.key for u in (*self.request.uploads, *self.settler.request.uploads)]
             names = [self.timeline.paths.written(name) for name in effect.names]
             self.store.delete_many([*names, *data, *self._left_over(landed=landed)])
         except LakelatchError:

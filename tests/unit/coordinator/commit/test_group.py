@@ -18,9 +18,11 @@ from lakelatch.backends.local import LocalStore
 from lakelatch.backends.memory import MemoryStore
 from lakelatch.backends.store import ObjectInfo, PutOutcome, Unknown
 from lakelatch.coordinator.commit.retries import Crowd
+from lakelatch.coordinator.commit.run import CommitRun
 from lakelatch.coordinator.history.timeline import Latest, Timeline
 from lakelatch.coordinator.intents.carried import carried_by, riders_of
 from lakelatch.coordinator.journal.file_journal import FileJournal
+from lakelatch.coordinator.protocol import effects as do
 from lakelatch.coordinator.protocol import events as ev
 from lakelatch.core.errors import OutcomeUnknown, RetriesExhausted, StoreUnavailable
 from lakelatch.core.metadata.snapshot import Snapshot
@@ -360,6 +362,31 @@ def test_a_list_that_could_not_be_written_is_written_anew(first: bool) -> None:
     receipt = told.value.resolve(timeout=0)
     world.table.committer.settle()
     assert (receipt.snapshot_id, world.values, world.intents) == (3, [0, 1, 2, 100], [])
+    assert world.fresh.verify("all", data=True) == []
+
+
+def test_a_leader_whose_base_expired_while_it_slept_keeps_the_files_that_another_has_published(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """H5: it has sent nothing itself. Only the snapshot of the other tells that its data is needed."""
+    world = World()
+    world.will_ask(first=True)
+    prepare = CommitRun.prepare_snapshot
+
+    def slowly(run: CommitRun, effect: do.PrepareSnapshot) -> ev.Event:
+        made = prepare(run, effect)
+        if run.request.commit_user == "etl":
+            monkeypatch.undo()
+            world.another(200, looks=True)
+            world.fresh.expire(retain_max=1, retain_min=1, older_than="0 s")
+            monkeypatch.setattr(CommitRun, "_is_fresh", lambda run, base: base.id > 2)
+        return made
+
+    monkeypatch.setattr(CommitRun, "prepare_snapshot", slowly)
+    receipt = world.table.append(rows(1, 2), commit_user="etl", identifier=7)
+    world.table.committer.settle()
+    assert (receipt.snapshot_id, receipt.leader is not None) == (3, True)
+    assert world.values == [0, 1, 2, 100, 200]
     assert world.fresh.verify("all", data=True) == []
 
 
