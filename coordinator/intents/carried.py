@@ -17,6 +17,8 @@ from ...core.metadata.snapshot import Snapshot
 
 CARRIES_PROPERTY = "lakelatch.carries"
 """JSON: one list [commit user, identifier or null, commit id, rows] for each commit in the snapshot, its leader first."""
+CLOSES_PROPERTY = "lakelatch.closes"
+"""The id of a commit that has given up, and that no other snapshot of this id can carry any more. The snapshot has no rows."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -80,10 +80,12 @@ class CollectChanges:
 
     Attributes:
         asks_first: others are to carry them, so the manifests of the base are not needed yet.
+        closes: the commit gives up, and its next snapshot is to have no rows.
     """
 
     base: SnapshotRef | None
     asks_first: bool = False
+    closes: bool = False
 
 
 @dataclass(frozen=True, slots=True)

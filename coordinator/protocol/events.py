@@ -232,6 +232,18 @@ class SnapshotPrepared:
 
 
 @dataclass(frozen=True, slots=True)
+class ClosingPrepared:
+    """A snapshot without rows is built, which is to take the next id away from whoever could carry this commit.
+
+    It is not the commit's own: nobody has to send it again, and it may stand whatever becomes of the commit.
+    """
+
+    snapshot: SnapshotRef
+    base: SnapshotRef | None
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class TakenOver:
     """Another process finishes this commit: its writer makes no further attempt."""
 
@@ -374,6 +386,7 @@ Event: TypeAlias = (
     | ManifestsWritten
     | UploadFailed
     | SnapshotPrepared
+    | ClosingPrepared
     | TakenOver
     | JournalUnsure
     | CommitResolved

@@ -38,6 +38,11 @@ class Ledger:
             raise ProtocolViolation(f"the snapshot references {unknown}, which this commit did not write")
         return replace(self, named=names)
 
+    def without_named(self) -> Ledger:
+        """After a snapshot has landed that is not the commit's own: what it references is no file of the commit any more."""
+        named = frozenset(self.named or ())
+        return replace(self, written=tuple(name for name in self.written if name not in named), named=())
+
     def with_doubt(self) -> Ledger:
         return replace(self, unsettled=True)
 

@@ -20,8 +20,9 @@ itself: its data files and manifests are then uploaded in REGISTER. There its in
 From then on any of the next two snapshots may hold it. In GATHER it looks at the intents of others. The first of them leads: it
 goes on to COLLECT and publishes a snapshot with all of them. The others are in RIDE: they look for the next snapshot, and lead
 themselves if none comes. Whatever they do, they first look for themselves in the latest snapshot. A commit whose intent is open
-is never reported as *not committed*. Only when both snapshots are published without it, it may register again, or give up. A
-process that finishes the commit of a rider whose writer is gone begins with its open intent: it publishes the next snapshot with
+is never reported as *not committed*. Only when both snapshots are published without it, it may register again, or give up. To
+give up at once it *closes its window*: it publishes a snapshot without rows in each of the two ids, or loses them, looking for
+itself each time (decision 120). A process that finishes the commit of a rider whose writer is gone begins with its open intent: it publishes the next snapshot with
 the rider's manifests, or loses it, until the intent is closed, and registers nothing.
 
 A snapshot that landed is not committed yet: on every path to "committed", VERIFY checks that it stands on the base that was read
@@ -192,6 +193,10 @@ def _resolved(state: CommitState, event: ev.LatestResolved) -> Step:
     ours = SnapshotRef(base_id + 1, event.snapshot_uuid)
     repeats = replace(state.repeats, sends=0, looks=0)
     state = replace(state, base=event.base, ours=ours, repeats=repeats)
+    if state.ride.closing is not None:
+        if state.ride.window is None:
+            return _conclude(state, state.ride.closing)
+        return state, (do.CollectChanges(event.base, closes=True),)
     if state.ride.spent and state.ride.window is None:
         return _conclude(state, do.NotCommitted("retries-exhausted", state.ride.spent))
     if request.rides and event.base is not None:
@@ -293,10 +298,12 @@ def _chosen(state: CommitState, event: ev.RidersChosen) -> Step:
 
 
 def _resumed(state: CommitState, event: ev.Resumed) -> Step:
-    """Nobody else may close the window soon: the commit takes the next id itself, if nobody has carried it."""
+    """Nobody else may close the window soon: the commit takes the next id itself, if nobody has carried it. Its caller was told that
+    it is not known how it ended, so that it need not give up any more.
+    """
     if not isinstance(state.outcome, do.Undecided) or state.ride.window is None:
         raise ProtocolViolation("only a commit whose intent is open goes on after its outcome was unknown")
-    return _next_attempt(replace(state, outcome=None, ride=replace(state.ride, aboard=False)))
+    return _next_attempt(replace(state, outcome=None, ride=replace(state.ride, aboard=False, closing=None)))
 
 
 def _poll(state: CommitState) -> Step:
@@ -326,6 +333,8 @@ def _aboard(state: CommitState, aboard: SnapshotRef) -> Step:
 
 
 def _collected(state: CommitState, event: ev.ChangesCollected) -> Step:
+    if state.ride.closing is not None:
+        return _list(state)
     if state.ride.asks_first:
         return _offer(state)
     return replace(state, phase=Phase.COMPACT_MANIFESTS), (do.CompactManifests(state.base, state.attempt > 1),)
@@ -335,13 +344,16 @@ def _collected(state: CommitState, event: ev.ChangesCollected) -> Step:
 
 
 def _compacted(state: CommitState, event: ev.ManifestsCompacted) -> Step:
+    return _list(replace(state, ledger=state.ledger.with_files(event.written)))
+
+
+def _list(state: CommitState) -> Step:
     missing = {"base list", "delta list"}
     effects: list[Effect] = [do.WriteBaseList(state.base), do.WriteDeltaList(state.base)]
     if _brings_data(state):
         missing.add("data")
         effects.append(do.UploadData())
-    ledger = state.ledger.with_files(event.written)
-    return replace(state, phase=Phase.BASE_LIST, missing=frozenset(missing), ledger=ledger), tuple(effects)
+    return replace(state, phase=Phase.BASE_LIST, missing=frozenset(missing)), tuple(effects)
 
 
 def _brings_data(state: CommitState) -> bool:
@@ -393,12 +405,22 @@ def _prepared(state: CommitState, event: ev.SnapshotPrepared) -> Step:
     return _publish(replace(state, ledger=state.ledger.with_snapshot(event.names)))
 
 
+def _closing_prepared(state: CommitState, event: ev.ClosingPrepared) -> Step:
+    if state.ride.closing is None or event.snapshot != state.ours or event.base != state.base:
+        raise ProtocolViolation(f"{event.snapshot} on {event.base} closes no window of this attempt")
+    return _publish(replace(state, ledger=state.ledger.with_snapshot(event.names)))
+
+
 def _taken_over(state: CommitState, event: ev.TakenOver) -> Step:
-    """Before the first send of an attempt: every earlier attempt provably failed, or was given up in the journal."""
+    """Before the first send of an attempt: every earlier attempt provably failed, or was given up in the journal.
+
+    Where the intent is open, the other process goes on with it.
+    """
     if state.sends > 0:
         raise ProtocolViolation("a commit that was sent cannot be taken over by others any more")
     reason = "another process took this commit over while it was slow, and found that it had not landed"
-    return _conclude(_in_doubt(state), do.NotCommitted("commit-conflict", reason))
+    outcome = do.NotCommitted("commit-conflict", reason)
+    return _left_open(state, outcome) if state.ride.window is not None else _conclude(_in_doubt(state), outcome)
 
 
 def _journal_unsure(state: CommitState, event: ev.JournalUnsure) -> Step:
@@ -483,6 +505,8 @@ def _verify(state: CommitState) -> Step:
 
 def _verified(state: CommitState, event: ev.LineageVerified) -> Step:
     ours, aboard = _ours(state), state.ride.aboard
+    if state.ride.closing is not None and not aboard:
+        return _next_attempt(replace(state, ledger=state.ledger.without_named()), known=ours)
     outcome = do.Committed(ours, False)
     effects: list[Effect] = [do.Conclude(outcome)]
     if not aboard:  # the one that carries it writes the hint
@@ -525,10 +549,10 @@ def _granted(state: CommitState, event: ev.RetryGranted) -> Step:
     return _next_attempt(state)
 
 
-def _next_attempt(state: CommitState) -> Step:
+def _next_attempt(state: CommitState, known: SnapshotRef | None = None) -> Step:
     attempt = state.attempt + 1
     state = replace(_repeated(state, attempt=attempt), phase=Phase.COLLECT)
-    known = state.lost_to[-1] if state.lost_to else state.base  # a commit that asked first has lost no race
+    known = known or (state.lost_to[-1] if state.lost_to else state.base)  # a commit that asked first has lost no race
     return state, (do.ResolveLatest(attempt, known, state.ride.window),)
 
 
@@ -544,11 +568,17 @@ def _undecided(state: CommitState, reason: str) -> Step:
 
 
 def _conclude(state: CommitState, outcome: Outcome) -> Step:
-    """End the commit, with any outcome other than its own landing. While others may still carry it, the outcome is open."""
+    """End the commit, with any outcome other than its own landing. While others may still carry it, it closes its window first."""
     if isinstance(outcome, do.NotCommitted) and state.ride.window is not None:
-        return _undecided(state, f"{outcome.reason}; snapshot {state.ride.ids} may still carry it")
+        if state.ride.closing is not None:
+            return _left_open(state, state.ride.closing)
+        return _next_attempt(replace(state, ride=replace(state.ride, closing=outcome, aboard=False)))
     left = [] if isinstance(outcome, do.Undecided) else _left_over(state, landed=False)
     return replace(state, phase=Phase.DONE, outcome=outcome), (do.Conclude(outcome), *left)
+
+
+def _left_open(state: CommitState, outcome: do.NotCommitted) -> Step:
+    return _undecided(state, f"{outcome.reason}; snapshot {state.ride.ids} may still carry it")
 
 
 def _in_doubt(state: CommitState) -> CommitState:
@@ -600,16 +630,16 @@ TRANSITIONS: dict[tuple[Phase, type[Any]], Transition] = {
     (_P.COLLECT, ev.CommitRequested): Transition(_requested, (_P.COLLECT,)),
     (_P.COLLECT, ev.RiderTakenOver): Transition(_rider_taken_over, (_P.COLLECT,)),
     (_P.COLLECT, ev.LatestResolved): Transition(_resolved, (_P.COLLECT, _P.REGISTER, _P.GATHER, _P.VERIFY, _P.DONE)),
-    (_P.COLLECT, ev.ResolveFailed): Transition(_resolve_failed, (_P.DONE,)),
-    (_P.COLLECT, ev.ConflictFound): Transition(_conflict, (_P.DONE,)),
-    (_P.COLLECT, ev.ChangesCollected): Transition(_collected, (_P.COMPACT_MANIFESTS, _P.REGISTER)),
+    (_P.COLLECT, ev.ResolveFailed): Transition(_resolve_failed, (_P.COLLECT, _P.DONE)),
+    (_P.COLLECT, ev.ConflictFound): Transition(_conflict, (_P.COLLECT, _P.DONE)),
+    (_P.COLLECT, ev.ChangesCollected): Transition(_collected, (_P.COMPACT_MANIFESTS, _P.REGISTER, _P.BASE_LIST)),
     (_P.REGISTER, ev.ManifestsWritten): Transition(_manifests_written, (_P.REGISTER,)),
     (_P.REGISTER, ev.DataUploaded): Transition(_data_offered, (_P.REGISTER,)),
     (_P.REGISTER, ev.IntentPrepared): Transition(_intent_prepared, (_P.REGISTER,)),
     (_P.REGISTER, ev.ConflictFound): Transition(_conflict, (_P.DONE,)),
     (_P.REGISTER, ev.TakenOver): Transition(_taken_over, (_P.DONE,)),
     (_P.REGISTER, ev.JournalUnsure): Transition(_intent_unsure, (_P.DONE,)),
-    (_P.REGISTER, ev.UploadFailed): Transition(_upload_failed, (_P.DONE,)),
+    (_P.REGISTER, ev.UploadFailed): Transition(_upload_failed, (_P.COLLECT, _P.DONE)),
     (_P.REGISTER, ev.IntentRegistered): Transition(_intent_registered, (_P.GATHER,)),
     (_P.REGISTER, ev.IntentRefused): Transition(_intent_refused, (_P.GATHER,)),
     (_P.GATHER, ev.RidersChosen): Transition(_chosen, (_P.COLLECT, _P.RIDE)),
@@ -619,16 +649,17 @@ TRANSITIONS: dict[tuple[Phase, type[Any]], Transition] = {
     (_P.BASE_LIST, ev.BaseListWritten): Transition(_base_list_written, (_P.DELTA_LIST, _P.PUBLISH)),
     (_P.BASE_LIST, ev.DeltaListWritten): Transition(_delta_list_written, (_P.BASE_LIST,)),
     (_P.BASE_LIST, ev.DataUploaded): Transition(_data_uploaded, (_P.BASE_LIST,)),
-    (_P.BASE_LIST, ev.UploadFailed): Transition(_upload_failed, (_P.DONE,)),
+    (_P.BASE_LIST, ev.UploadFailed): Transition(_upload_failed, (_P.COLLECT, _P.DONE)),
     (_P.DELTA_LIST, ev.DeltaListWritten): Transition(_delta_list_written, (_P.DELTA_LIST, _P.PUBLISH)),
     (_P.DELTA_LIST, ev.DataUploaded): Transition(_data_uploaded, (_P.DELTA_LIST, _P.PUBLISH)),
-    (_P.DELTA_LIST, ev.UploadFailed): Transition(_upload_failed, (_P.DONE,)),
+    (_P.DELTA_LIST, ev.UploadFailed): Transition(_upload_failed, (_P.COLLECT, _P.DONE)),
     (_P.PUBLISH, ev.SnapshotPrepared): Transition(_prepared, (_P.PUBLISH,)),
+    (_P.PUBLISH, ev.ClosingPrepared): Transition(_closing_prepared, (_P.PUBLISH,)),
     (_P.PUBLISH, ev.ConflictFound): Transition(_overtaken, (_P.DONE,)),
     (_P.PUBLISH, ev.TakenOver): Transition(_taken_over, (_P.DONE,)),
     (_P.PUBLISH, ev.JournalUnsure): Transition(_journal_unsure, (_P.DONE,)),
     (_P.PUBLISH, ev.BaseAged): Transition(_base_aged, (_P.COLLECT, _P.DONE)),
-    (_P.PUBLISH, ev.UploadFailed): Transition(_publish_impossible, (_P.DONE,)),
+    (_P.PUBLISH, ev.UploadFailed): Transition(_publish_impossible, (_P.COLLECT, _P.DONE)),
     (_P.PUBLISH, ev.SnapshotPublished): Transition(_published, (_P.VERIFY,)),
     (_P.PUBLISH, ev.PublishRefused): Transition(_refused, (_P.PUBLISH,)),
     (_P.PUBLISH, ev.AnswerLost): Transition(_answer_lost, (_P.PUBLISH,)),
@@ -636,8 +667,8 @@ TRANSITIONS: dict[tuple[Phase, type[Any]], Transition] = {
     (_P.PUBLISH, ev.FoundAnother): Transition(_found_another, (_P.RETRY,)),
     (_P.PUBLISH, ev.FoundNothing): Transition(_found_nothing, (_P.PUBLISH, _P.DONE)),
     (_P.PUBLISH, ev.ReadBackFailed): Transition(_read_back_failed, (_P.PUBLISH, _P.DONE)),
-    (_P.VERIFY, ev.LineageVerified): Transition(_verified, (_P.HINT, _P.DONE)),
-    (_P.VERIFY, ev.LineageBroken): Transition(_broken, (_P.DONE,)),
+    (_P.VERIFY, ev.LineageVerified): Transition(_verified, (_P.HINT, _P.COLLECT, _P.DONE)),
+    (_P.VERIFY, ev.LineageBroken): Transition(_broken, (_P.COLLECT, _P.DONE)),
     (_P.VERIFY, ev.LineageUnread): Transition(_unread, (_P.VERIFY, _P.DONE)),
     (_P.RETRY, ev.RetryGranted): Transition(_granted, (_P.COLLECT,)),
     (_P.RETRY, ev.BudgetSpent): Transition(_budget_spent, (_P.COLLECT, _P.DONE)),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from .effects import NotCommitted
 from .events import IntentPrepared
 from .snapshot_ref import SnapshotRef
 
@@ -27,6 +28,7 @@ class Ride:
         asks_first: the commit asks others to carry it before its own first try.
         aboard: the commit was found in another's snapshot.
         spent: why no further intent is registered, once the retry policy grants no other attempt; empty before.
+        closing: how the commit ends once nobody can carry it any more: it has given up, and closes its window.
     """
 
     window: SnapshotRef | None = None
@@ -37,6 +39,7 @@ class Ride:
     polls: int = 0
     aboard: bool = False
     spent: str = ""
+    closing: NotCommitted | None = None
 
     def registered(self, intent: IntentPrepared) -> Ride:
         files = tuple(dict.fromkeys((*self.files, intent.name)))

@@ -107,7 +107,7 @@ def _past(lines: list[Entry | Damage]) -> Past:
         if isinstance(event, ev.SnapshotPrepared):
             tried.append(event)
             names_missing |= event.names is None
-        elif isinstance(event, ev.BaseAged) and state.sends == 1:
+        elif isinstance(event, ev.BaseAged) and state.sends == 1 and state.ride.closing is None:
             tried.pop()  # given up before it was sent
         elif isinstance(event, ev.IntentPrepared):
             intent = event

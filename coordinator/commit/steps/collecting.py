@@ -15,6 +15,7 @@ from ...history.base import Base
 from ...history.lineage import refuse_fork
 from ...history.timeline import Latest, base_of, ref_of
 from ...identities.recall import Recalled, recall
+from ...intents.carried import CLOSES_PROPERTY
 from ...intents.window import Aboard
 from ...outcome.carrier import carrier_of
 from ...protocol import effects as do
@@ -24,8 +25,10 @@ from ...protocol.snapshot_ref import SnapshotRef
 from ..checks.changes_since import HISTORY_GONE
 from ..checks.conflicts import Conflict
 from ..checks.layout import layout_conflict
+from ..request import CommitRequest, Remarks
 from ..riding.group import untold
 from ..riding.rider import Rider
+from ..settling.settler import Settled
 from .state import NOTHING_REMEMBERED, Attempt, RunState
 
 _LOG = logging.getLogger("lakelatch")
@@ -154,6 +157,11 @@ class Collecting(RunState):
     def collect_changes(self, effect: do.CollectChanges) -> Event:
         attempt = self._attempt()
         try:
+            if effect.closes:
+                return self._nothing()
+            if self.closes is not None:  # it was to give up, and goes on after all
+                assert self.offered is not None
+                self.closes, attempt = None, replace(attempt, delta=self.offered.without_list())
             if not effect.asks_first:
                 attempt = self._with_manifests()
             overtaken = self.newer_schema
@@ -173,6 +181,18 @@ class Collecting(RunState):
         added = sum(e.kind == ADD for e in found.entries)
         return ev.ChangesCollected(added, len(found.entries) - added)
 
+    def _nothing(self) -> Event:
+        """This attempt has no rows: it takes an id away from those who could carry the commit, which has given up."""
+        if self.closes is None:
+            said = Remarks(operation="WRITE", properties={CLOSES_PROPERTY: self.group.commit})
+            self.closes = CommitRequest("APPEND", (), str(self.around.new_uuid()), remarks=said)
+        self.group.riders, attempt = (), self._with_manifests()
+        base = attempt.base
+        index = base.snapshot.index_manifest if base.snapshot is not None else None
+        settled = Settled((), index, (), base.next_row_id)
+        self.attempt = replace(attempt, settled=settled, base_manifests=base.manifests, delta=None)
+        return ev.ChangesCollected(0, 0)
+
     # --------------------------------------------------------------------------------------------------------- groups
 
     def take_over(self, rider: Rider) -> None:
@@ -180,6 +200,7 @@ class Collecting(RunState):
         self.group.commit, self.group.intent, self.group.asked_s = rider.intent.commit, rider.intent, 0.0
         nowhere = Base(None, (), self.schema.id, float("-inf"))
         self.attempt = Attempt(nowhere, SnapshotRef(0, ""), Recalled(0, NOTHING_REMEMBERED), delta=rider.delta)
+        self.offered = rider.delta
 
     def prepare_intent(self, effect: do.PrepareIntent) -> Event:
         """Build the intent, whose manifests are durable by now; or give up, if a newer schema was seen."""
@@ -187,6 +208,7 @@ class Collecting(RunState):
         if overtaken is not None:
             return ev.ConflictFound(overtaken.check, overtaken.reason)
         assert delta is not None
+        self.offered = delta
         return self.group.prepare(effect.base, delta)
 
     def choose_riders(self, effect: do.ChooseRiders) -> Event:

@@ -53,24 +53,27 @@ _LOG = logging.getLogger("lakelatch")
 class Publishing(RunState):
     def prepare_snapshot(self, effect: do.PrepareSnapshot) -> Event:
         """Build the snapshot file, once for all sends; or give up, where a newer schema was seen beside the uploads."""
-        overtaken = self.newer_schema
-        if overtaken is not None:
+        overtaken, attempt = self.newer_schema, self._attempt()
+        if overtaken is not None and self.closes is None:
             return ev.ConflictFound(overtaken.check, overtaken.reason)
-        attempt = self._attempt()
         try:
             snapshot = self._built(attempt)
         except LakelatchError as error:
             return ev.UploadFailed("snapshot", error.message, error.next_step)
         self.attempt = attempt = replace(attempt, snapshot=snapshot, data=snapshot.to_json())
         own = tuple(sorted(name for name in attempt.needs if self.writer.names.own(name)))
-        self.tried.append(ev.SnapshotPrepared(attempt.ours, attempt.base.ref, attempt.data.decode(), own))
-        return self.tried[-1]
+        self.sending = ev.SnapshotPrepared(attempt.ours, attempt.base.ref, attempt.data.decode(), own)
+        if self.closes is not None:
+            return ev.ClosingPrepared(attempt.ours, attempt.base.ref, own)
+        self.tried.append(self.sending)
+        return self.sending
 
     def _built(self, attempt: Attempt) -> Snapshot:
         base, settled = attempt.base, self._settled()
         assert attempt.base_list is not None and attempt.delta is not None
+        is_named = self.closes is None and bool(self.group.asked or self.group.riders)
         return build_snapshot(
-            self.request,
+            self._published,
             base.snapshot,
             attempt.ours,
             settled.entries,
@@ -83,7 +86,7 @@ class Publishing(RunState):
             next_row_id=settled.next_row_id,
             writer_id=self.knows.writer_id.get(),
             now_ms=self.around.wall_ms,
-            named_as=self.group.commit if self.group.asked or self.group.riders else "",
+            named_as=self.group.commit if is_named else "",
             replaced=self.left.replaced,
         )
 
@@ -129,7 +132,7 @@ class Publishing(RunState):
         if effect.look > 1:
             self.around.sleep(backoff_s(effect.look))
         began_ms = self.around.now_ms
-        match read_name(self.timeline, self.tried[-1], doubtful=effect.doubtful):
+        match read_name(self.timeline, self._sending(), doubtful=effect.doubtful):
             case Ours():
                 return ev.FoundOurs()
             case Nothing():
@@ -146,7 +149,7 @@ class Publishing(RunState):
     def verify_lineage(self, effect: do.VerifyLineage) -> Event:
         if effect.look > 1:
             self.around.sleep(backoff_s(effect.look))
-        tried = self.tried[-1]
+        tried = self._sending()
         aged = self.around.now_ms - self._attempt().base.seen_ms > SHORTEST_AGE_MS
         match check_lineage(self.timeline, tried, aged=aged):
             case Standing():

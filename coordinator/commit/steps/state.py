@@ -92,7 +92,10 @@ class RunState:
 
     Attributes:
         warm: the base that the committer knew, used for the first attempt while it is fresh.
-        tried: every snapshot that was sent, or may be sent by another process that finds it in the journal.
+        tried: every snapshot of the commit that was sent, or may be sent by another process that finds it in the journal.
+        sending: the snapshot of this attempt: the last one of `tried`, or one without rows that closes the commit's window.
+        closes: what the snapshots say that close the window; None as long as the commit has not given up.
+        offered: the manifests that its newest intent names.
         lost: the snapshots that won the races which this commit lost.
     """
 
@@ -106,6 +109,9 @@ class RunState:
     attempt: Attempt | None = None
     merges: Merges = field(init=False)
     tried: list[ev.SnapshotPrepared] = field(default_factory=list)
+    sending: ev.SnapshotPrepared | None = None
+    closes: CommitRequest | None = None
+    offered: Delta | None = None
     lost: list[Snapshot] = field(default_factory=list)
     left: LeftBehind = field(default_factory=LeftBehind)
 
@@ -165,9 +171,18 @@ class RunState:
             self.attempt = attempt = replace(attempt, base=replace(attempt.base, manifests=manifests, unread=False))
         return attempt
 
+    @property
+    def _published(self) -> CommitRequest:
+        """Whose snapshot this attempt publishes."""
+        return self.closes or self.request
+
     def _attempt(self) -> Attempt:
         assert self.attempt is not None
         return self.attempt
+
+    def _sending(self) -> ev.SnapshotPrepared:
+        assert self.sending is not None
+        return self.sending
 
     def _settled(self) -> Settled:
         settled = self._attempt().settled

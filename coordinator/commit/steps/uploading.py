@@ -111,7 +111,7 @@ class Uploading(RunState):
 
     def _carry_identities(self) -> list[MetadataFile]:
         """Compute what the next snapshot remembers; returns files for the identities that its property has no room for."""
-        request, names, attempt = self.request, self.writer.names, self._attempt()
+        request, names, attempt = self._published, self.writer.names, self._attempt()
         riders = [(one.user, one.identifier) for one in self.group.carried if one.identifier is not None]
         known, own = self.knows.identities, name_of(request.commit_user)
         commits = [*([] if request.identifier is None else [(own, request.identifier)]), *riders]

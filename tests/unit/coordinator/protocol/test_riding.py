@@ -101,8 +101,10 @@ def test_a_ride_that_cannot_be_verified_is_unknown() -> None:
     ],
 )
 def test_while_the_intent_is_open_nothing_is_reported_as_not_committed(events: list[ev.Event]) -> None:
-    """G2: the next snapshot may still carry it. Nothing is deleted."""
+    """G2: the next snapshot may still carry it. Where that cannot be prevented, nothing is deleted."""
     state, effects = run(*WAITING, *events)
+    assert (state.outcome, effects) == (None, (do.ResolveLatest(4, NEXT, WINNER),)), "it looks, to close its window"
+    state, effects = step(state, ev.ResolveFailed("store-unavailable", "away"))
     assert isinstance(state.outcome, do.Undecided)
     assert [type(effect) for effect in effects] == [do.Conclude]
 
@@ -129,9 +131,12 @@ def test_it_registers_again_only_after_its_window_closed() -> None:
 
 
 def test_an_unknown_outcome_goes_on_where_the_intent_is_open() -> None:
-    unknown = [*WAITING, ev.SnapshotSeen(NEXT), ev.RetryGranted(0), ev.ResolveFailed("store-unavailable", "away")]
-    _, effects = run(*unknown, ev.Resumed())
-    assert effects == (do.ResolveLatest(4, NEXT, WINNER),)
+    away = ev.ResolveFailed("store-unavailable", "away")
+    unknown = [*WAITING, ev.SnapshotSeen(NEXT), ev.RetryGranted(0), away, away]
+    state, effects = run(*unknown, ev.Resumed())
+    assert effects == (do.ResolveLatest(5, NEXT, WINNER),)
+    _, effects = step(state, ev.LatestResolved(NEXT, "ours-3", 6))
+    assert effects == (do.ChooseRiders(NEXT, True),), "it need not give up any more"
     with pytest.raises(ProtocolViolation, match="intent is open"):
         run(*LOST, ev.ResolveFailed("store-unavailable", "away"), ev.Resumed())
 
@@ -224,7 +229,8 @@ def test_a_rider_is_taken_over_before_anything_else() -> None:
 
 
 def test_whoever_has_taken_a_rider_over_and_cannot_read_the_latest_snapshot_leaves_it_unknown() -> None:
-    state, effects = run(TAKEN_OVER, ev.ResolveFailed("store-unavailable", "away"))
+    away = ev.ResolveFailed("store-unavailable", "away")
+    state, effects = run(TAKEN_OVER, away, away)
     assert isinstance(state.outcome, do.Undecided)
     assert (state.outcome.snapshot.id, state.outcome.reason) == (6, "away; snapshot 6 or 7 may still carry it")
     assert [type(effect) for effect in effects] == [do.Conclude], "nothing is deleted"

@@ -69,6 +69,7 @@ UNKNOWN: Path = (
     ev.SnapshotSeen(NEXT),
     ev.RetryGranted(0),
     ev.ResolveFailed("store-unavailable", "away"),
+    ev.ResolveFailed("store-unavailable", "still away"),
 )
 ABOARD: Path = (
     *WAITING,
@@ -87,6 +88,12 @@ LEADS_FIRST: Path = (
     ev.ChangesCollected(1, 0),
     ev.ManifestsCompacted("none"),
 )
+GIVES_UP: Path = (*LEADING, ev.ManifestsCompacted("none"), ev.UploadFailed("list", "403"))
+CLOSES: Path = (*GIVES_UP, ev.LatestResolved(WINNER, "empty", 5), ev.ChangesCollected(0, 0))
+EMPTY = SnapshotRef(6, "empty")
+CLOSING = ev.ClosingPrepared(EMPTY, WINNER, ("list-3", "list-4"))
+CLOSING_BUILT: Path = (*CLOSES, ev.BaseListWritten("list-3"), ev.DeltaListWritten("list-4", ()))
+CLOSED_ONE: Path = (*CLOSING_BUILT, CLOSING, ev.SnapshotPublished())
 AGED: Path = (*SENT, ev.BaseAged(), ev.LatestResolved(WINNER, "ours-2", 5))
 LISTS_AGAIN: tuple[do.Effect, ...] = (do.WriteBaseList(WINNER), do.WriteDeltaList(WINNER))
 
@@ -185,7 +192,7 @@ CASES: list[Case] = [
     (REGISTER, ev.TakenOver(), Phase.DONE, (not_committed("commit-conflict", "took this commit over"),)),
     (REGISTER, ev.JournalUnsure("no answer"), Phase.DONE, (undecided(OURS_2, "no answer"),)),
     (REGISTER, ev.UploadFailed("intent", "403"), Phase.DONE, (not_committed("store-unavailable", "intent: 403"),)),
-    (ASKED, ev.UploadFailed("intent", "403"), Phase.DONE, (undecided(OURS_2, "snapshot 6 or 7 may still carry it"),)),
+    (ASKED, ev.UploadFailed("intent", "403"), Phase.COLLECT, (do.ResolveLatest(3, WINNER, WINNER),)),
     (ASKED, ev.IntentRegistered(), Phase.GATHER, (do.ChooseRiders(WINNER, True),)),
     (ASKED, ev.IntentRefused("403"), Phase.GATHER, (do.ChooseRiders(WINNER, False),)),
     (REGISTERED, ev.RidersChosen(0, ("d",)), Phase.COLLECT, (do.CollectChanges(WINNER),)),
@@ -193,12 +200,36 @@ CASES: list[Case] = [
     (WAITING, ev.NobodyCame(), Phase.RIDE, (do.AwaitCarrier(WINNER, 2),)),
     ((*WAITING, *[ev.NobodyCame()] * 3), ev.NobodyCame(), Phase.GATHER, (do.ChooseRiders(WINNER, False),)),
     (WAITING, ev.SnapshotSeen(NEXT), Phase.RETRY, (do.AwaitRetry(2, NEXT),)),
-    (UNKNOWN, ev.Resumed(), Phase.COLLECT, (do.ResolveLatest(4, NEXT, WINNER),)),
+    (UNKNOWN, ev.Resumed(), Phase.COLLECT, (do.ResolveLatest(5, NEXT, WINNER),)),
     (
-        (*LEADS_FIRST, ev.UploadFailed("list", "403")),
+        (*LEADS_FIRST, ev.UploadFailed("list", "403"), ev.ResolveFailed("store-unavailable", "away")),
         ev.Resumed(),
         Phase.COLLECT,
-        (do.ResolveLatest(2, BASE, BASE),),  # it has lost to nobody, and looks above the base that it asked on
+        (do.ResolveLatest(3, BASE, BASE),),  # it has lost to nobody, and looks above the base that it asked on
+    ),
+    # giving up while others may carry it
+    (GIVES_UP[:-1], GIVES_UP[-1], Phase.COLLECT, (do.ResolveLatest(3, WINNER, WINNER),)),
+    (LEADING[:-1], GONE, Phase.COLLECT, (do.ResolveLatest(3, WINNER, WINNER),)),
+    (UNKNOWN[:-2], UNKNOWN[-2], Phase.COLLECT, (do.ResolveLatest(4, NEXT, WINNER),)),
+    (UNKNOWN[:-1], UNKNOWN[-1], Phase.DONE, (undecided(OURS_2, "away; snapshot 6 or 7 may still carry it"),)),
+    (GIVES_UP, CLOSES[-2], Phase.COLLECT, (do.CollectChanges(WINNER, closes=True),)),
+    (CLOSES[:-1], CLOSES[-1], Phase.BASE_LIST, LISTS_AGAIN),
+    (CLOSING_BUILT, CLOSING, Phase.PUBLISH, (do.Publish(EMPTY, 1),)),
+    (CLOSED_ONE, ev.LineageVerified(), Phase.COLLECT, (do.ResolveLatest(4, EMPTY, WINNER),)),
+    (
+        (*CLOSED_ONE, ev.LineageVerified()),
+        ev.LatestResolved(NEXT, "x", 6, closed=True),
+        Phase.DONE,
+        (
+            not_committed("store-unavailable", "list: 403"),
+            do.RemoveIntents(("intent-6.json",)),
+        ),
+    ),
+    (
+        (*CLOSED_ONE, ev.LineageVerified()),
+        ev.LatestResolved(WINNER, "", 0, aboard=NEXT),
+        Phase.VERIFY,
+        (do.VerifyRide(NEXT, 1),),
     ),
     (ABOARD, ev.LineageUnread("down"), Phase.VERIFY, (do.VerifyRide(NEXT, 2),)),
     (ABOARD, ev.LineageBroken("freed"), Phase.DONE, (undecided(NEXT, "freed"),)),
@@ -248,6 +279,8 @@ def test_every_pair_of_the_table_is_tried() -> None:
         (BUILDING, replace(PREPARED, base=WINNER), "not the snapshot of this attempt"),
         (BUILDING, replace(PREPARED, snapshot=WINNER), "not the snapshot of this attempt"),
         (SENT, GONE, "cannot be given up for a conflict"),
+        (BUILDING, replace(CLOSING, snapshot=OURS, base=BASE), "closes no window"),
+        (CLOSING_BUILT, replace(CLOSING, base=BASE), "closes no window"),
         (SENT, ev.TakenOver(), "cannot be taken over"),
         (REGISTER, replace(INTENT, base=BASE), "does not fit the base"),
         ((*BUILDING, ev.JournalUnsure("no answer")), ev.Resumed(), "intent is open"),

@@ -1,0 +1,120 @@
+"""A commit that gives up while others may carry it closes its window, and says at once that it is not committed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+import lakelatch as ll
+from lakelatch.coordinator.intents.carried import CLOSES_PROPERTY
+from lakelatch.core.errors import OutcomeUnknown, StoreUnavailable
+from unit.coordinator.commit.test_group import World, rows
+
+
+class Giving(World):
+    """The store refuses some manifest lists of a writer, once it has asked to be carried."""
+
+    def __init__(self, refused: int = 1) -> None:
+        super().__init__()
+        self.left = refused
+        self.on_refusal: Callable[[], object] = lambda: None
+        put = self.store.put
+
+        def refuse(key: str, data: bytes) -> None:
+            if self.asked and self.left and key.startswith("manifest/manifest-list"):
+                self.left -= 1
+                self.on_refusal()
+                raise StoreUnavailable(f"{key}: access denied")
+            put(key, data)
+
+        self.asked = False
+        self.store.put = refuse  # type: ignore[method-assign]
+        self.store.after["lakelatch/intents/"] = lambda: setattr(self, "asked", True)
+
+    def append(self) -> ll.Receipt:
+        return self.table.append(rows(1, 2), commit_user="etl", identifier=7)
+
+    @property
+    def closing(self) -> list[int]:
+        """The snapshots that close a window."""
+        return [n for n in self.numbers if CLOSES_PROPERTY in self.snapshot(n).own_properties]
+
+    @property
+    def numbers(self) -> list[int]:
+        return self.fresh.timeline.snapshot_ids()
+
+    def snapshot(self, number: int):  # type: ignore[no-untyped-def]
+        return self.fresh.timeline.snapshot(number)
+
+
+@pytest.mark.parametrize("first", [True, False], ids=["asks first", "has lost"])
+def test_it_is_not_committed_and_nobody_can_carry_it_any_more(first: bool) -> None:
+    world = Giving()
+    world.will_ask(first=first)
+    with pytest.raises(StoreUnavailable, match="access denied"):
+        world.append()
+    world.table.committer.settle()
+    assert (world.numbers, world.closing, world.intents) == ([1, 2, 3, 4], [3, 4], [])
+    empty = world.snapshot(4)
+    assert (empty.commit_kind, empty.delta_record_count, empty.total_record_count) == ("APPEND", 0, 2)
+    assert "etl" not in empty.commit_user
+    world.another(200, looks=True)
+    assert world.values == [0, 100, 200]
+    assert world.fresh.verify("all", data=True) == []
+
+
+def test_its_job_runs_again_and_lands_once() -> None:
+    world = Giving()
+    world.loses()
+    with pytest.raises(StoreUnavailable):
+        world.append()
+    assert world.append().replayed is False
+    assert world.append().replayed is True
+    assert world.values == [0, 1, 2, 100]
+
+
+def test_an_id_that_another_takes_need_not_be_closed() -> None:
+    world = Giving()
+    world.loses()
+    world.on_refusal = lambda: world.another(200, group="off")
+    with pytest.raises(StoreUnavailable):
+        world.append()
+    assert (world.closing, world.values) == ([4], [0, 100, 200])
+
+
+def test_it_is_committed_if_another_carries_it_meanwhile() -> None:
+    world = Giving()
+    world.loses()
+    world.on_refusal = lambda: world.another(200, looks=True)
+    receipt = world.append()
+    assert (receipt.snapshot_id, receipt.leader is not None, world.closing) == (3, True, [])
+    world.table.committer.settle()
+    assert (world.values, world.intents) == ([0, 1, 2, 100, 200], [])
+    assert world.append().replayed
+
+
+def test_another_that_carries_it_after_the_first_id_was_closed() -> None:
+    """The second id is another's, which still sees the intent."""
+    world = Giving()
+    world.loses()
+
+    def carry() -> None:
+        world.store.before["snapshot/snapshot-4"] = lambda: world.another(200, looks=True)
+
+    world.on_refusal = carry
+    receipt = world.append()
+    assert (receipt.snapshot_id, world.closing, world.values) == (4, [3], [0, 1, 2, 100, 200])
+
+
+def test_the_outcome_is_unknown_where_the_window_cannot_be_closed() -> None:
+    """Then it goes on when it is resolved, because its caller was not told that it has not landed."""
+    world = Giving(refused=4)
+    world.loses()
+    with pytest.raises(OutcomeUnknown, match="access denied") as told:
+        world.append()
+    assert world.values == [0, 100]
+    world.left = 0
+    assert told.value.resolve(timeout=0).snapshot_id == 3
+    assert (world.values, world.closing) == ([0, 1, 2, 100], [])
+
