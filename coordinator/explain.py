@@ -17,7 +17,7 @@ from ..core.metadata.snapshot import BATCH_IDENTIFIER, Snapshot
 from .commit.riding.group import has_riders
 from .history.lost import lost_attempts
 from .history.timeline import BASE_PROPERTY, Timeline, base_of
-from .intents.carried import Carried, carried_by, riders_of
+from .intents.carried import CLOSES_PROPERTY, Carried, carried_by, riders_of
 from .intents.commits import Commit
 from .journal.lines import Entry
 
@@ -79,6 +79,9 @@ def _attempt_lines(snapshot: Snapshot) -> list[str]:
 
 
 def _rider_lines(snapshot: Snapshot) -> list[str]:
+    closed = snapshot.own_properties.get(CLOSES_PROPERTY)
+    if closed is not None:
+        return [f"  closes    the window of commit {closed}, which gave up: nobody can carry it in this snapshot"]
     riders = riders_of(snapshot)
     told = [f"            {rider}: {rider.rows} rows" for rider in riders[:_SHOWN_RIDERS]]
     if len(riders) > _SHOWN_RIDERS:

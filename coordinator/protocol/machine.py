@@ -22,8 +22,8 @@ goes on to COLLECT and publishes a snapshot with all of them. The others are in 
 themselves if none comes. Whatever they do, they first look for themselves in the latest snapshot. A commit whose intent is open
 is never reported as *not committed*. Only when both snapshots are published without it, it may register again, or give up. To
 give up at once it *closes its window*: it publishes a snapshot without rows in each of the two ids, or loses them, looking for
-itself each time (decision 120). A process that finishes the commit of a rider whose writer is gone begins with its open intent: it publishes the next snapshot with
-the rider's manifests, or loses it, until the intent is closed, and registers nothing.
+itself each time (decision 120). A process that finishes the commit of a rider whose writer is gone begins with its open intent:
+it publishes the next snapshot with the rider's manifests, or loses it, until the intent is closed, and registers nothing.
 
 A snapshot that landed is not committed yet: on every path to "committed", VERIFY checks that it stands on the base that was read
 (H6). HINT runs after the caller has its answer, and its failure changes nothing (H7, H17).
@@ -180,16 +180,9 @@ def _resolved(state: CommitState, event: ev.LatestResolved) -> Step:
         return _aboard(state, event.aboard)
     if event.closed:
         state = replace(state, ride=replace(state.ride, window=None))
-    if request.identifier is not None:
-        if event.inspected_through != base_id:
-            raise ProtocolViolation(f"identity inspected through {event.inspected_through}, but the base is {base_id}")
-        if request.in_order and _is_late(request, event):
-            reason = late(request.user, request.identifier, event.last_identifier)
-            return _conclude(state, do.NotCommitted("invalid-argument", reason))
-        if event.replay_of is not None:
-            return _conclude(state, do.Committed(event.replay_of, True))
-        if event.doubt:
-            return _conclude(state, do.NotCommitted("outcome-unknown", event.doubt))
+    known = _known_by_identity(request, event, base_id)
+    if isinstance(known, do.Committed) or (known is not None and state.ride.closing is None):
+        return _conclude(state, known)
     ours = SnapshotRef(base_id + 1, event.snapshot_uuid)
     repeats = replace(state.repeats, sends=0, looks=0)
     state = replace(state, base=event.base, ours=ours, repeats=repeats)
@@ -209,6 +202,21 @@ def _resolved(state: CommitState, event: ev.LatestResolved) -> Step:
         if event.crowded:
             return replace(state, ride=replace(state.ride, asks_first=True)), (do.CollectChanges(event.base, True),)
     return state, (do.CollectChanges(event.base),)
+
+
+def _known_by_identity(
+    request: ev.CommitRequested, event: ev.LatestResolved, base_id: int
+) -> do.Committed | do.NotCommitted | None:
+    """How a commit ends because of what its identity has committed before; None where nothing stands against it."""
+    if request.identifier is None:
+        return None
+    if event.inspected_through != base_id:
+        raise ProtocolViolation(f"identity inspected through {event.inspected_through}, but the base is {base_id}")
+    if request.in_order and _is_late(request, event):
+        return do.NotCommitted("invalid-argument", late(request.user, request.identifier, event.last_identifier))
+    if event.replay_of is not None:
+        return do.Committed(event.replay_of, True)
+    return do.NotCommitted("outcome-unknown", event.doubt) if event.doubt else None
 
 
 def late(user: str, identifier: int, last: int | None) -> str:
@@ -298,8 +306,9 @@ def _chosen(state: CommitState, event: ev.RidersChosen) -> Step:
 
 
 def _resumed(state: CommitState, event: ev.Resumed) -> Step:
-    """Nobody else may close the window soon: the commit takes the next id itself, if nobody has carried it. Its caller was told that
-    it is not known how it ended, so that it need not give up any more.
+    """Nobody else may close the window soon: the commit takes the next id itself, if nobody has carried it.
+
+    Its caller was told that it is not known how it ended, so that it need not give up any more.
     """
     if not isinstance(state.outcome, do.Undecided) or state.ride.window is None:
         raise ProtocolViolation("only a commit whose intent is open goes on after its outcome was unknown")
@@ -568,7 +577,7 @@ def _undecided(state: CommitState, reason: str) -> Step:
 
 
 def _conclude(state: CommitState, outcome: Outcome) -> Step:
-    """End the commit, with any outcome other than its own landing. While others may still carry it, it closes its window first."""
+    """End the commit, with any outcome other than its own landing. If others may still carry it, it closes its window first."""
     if isinstance(outcome, do.NotCommitted) and state.ride.window is not None:
         if state.ride.closing is not None:
             return _left_open(state, state.ride.closing)

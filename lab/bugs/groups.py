@@ -28,6 +28,9 @@ _choose, _register, _fate = Leader.choose, Group.register, Group.fate
 _choose_riders, _record, _carried_on = Group.choose, BoundJournal.record, Recalled.carried_on
 
 
+_built = run.CommitRun._built
+
+
 def _told_too_early(state: machine.CommitState, outcome: Any) -> machine.Step:
     return _conclude(replace(state, ride=replace(state.ride, window=None)), outcome)
 
@@ -38,6 +41,21 @@ _conclude = machine._conclude
 def _withdraws(state: machine.CommitState, event: ev.RidersChosen) -> machine.Step:
     alone = replace(state, ride=replace(state.ride, window=None))
     return _conclude(alone, do.NotCommitted("retries-exhausted", "it has withdrawn its intent"))
+
+
+def _closes_one_id(state: machine.CommitState, event: ev.LineageVerified) -> machine.Step:
+    ride = state.ride
+    if ride.closing is not None and not ride.aboard:
+        return _conclude(replace(state, ride=replace(ride, window=None)), ride.closing)
+    return _verified(state, event)
+
+
+_verified = machine._verified
+
+
+def _closes_under_its_name(self: run.CommitRun, attempt: Any) -> Any:
+    self.closes = None
+    return _built(self, attempt)
 
 
 def _silence_is_refusal(self: Group, timeline: Any) -> Any:
@@ -68,9 +86,6 @@ def _names_nobody_but_riders(self: run.CommitRun, attempt: Any) -> Any:
     """A leader that carries nobody does not list itself, although its intent may be open."""
     self.group.asked_s = None
     return _built(self, attempt)
-
-
-_built = run.CommitRun._built
 
 
 def _told_apart_by_intent(self: Leader, waiting: Any) -> Any:
@@ -155,6 +170,22 @@ GROUPS: tuple[Mutant, ...] = (
         lambda: [(machine, "_conclude", _told_too_early)],
         (worlds.ridden(1, strikes=worlds.LOOKING, faults=_REFUSED, commits=2),),
     ),
+    Mutant(
+        "a commit that gives up closes one of its ids",
+        lambda: [
+            (
+                machine.TRANSITIONS,
+                (machine.Phase.VERIFY, ev.LineageVerified),
+                machine.Transition(_closes_one_id, tuple(machine.Phase)),
+            )
+        ],
+        (worlds.refused_rider(first=True), worlds.refused_rider(first=False)),
+    ),
+    Mutant(
+        "a snapshot that closes a window names the commit",
+        lambda: [(run.CommitRun, "_built", _closes_under_its_name)],
+        (worlds.refused_rider(first=True), worlds.refused_rider(first=False)),
+    ),
     Mutant("a rider withdraws", lambda: [_gather(_withdraws, (machine.Phase.DONE,))], (worlds.ridden(0),)),
     Mutant(
         "an intent without an answer is none",
@@ -212,7 +243,7 @@ GROUPS: tuple[Mutant, ...] = (
     Mutant(
         "a list that was not written is named",
         lambda: [(run.CommitRun, "doubt_uploads", lambda self: None)],
-        (worlds.refused_rider(first=True), worlds.refused_rider(first=False)),
+        (worlds.refused_rider(first=True, budget=2), worlds.refused_rider(first=False, budget=2)),
     ),
     Mutant(
         "a recovered rider is not named",

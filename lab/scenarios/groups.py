@@ -92,13 +92,14 @@ def dead_rider(
     )
 
 
-def refused_rider(*, first: bool) -> Scenario:
-    """The store refuses one request of a writer that asks to be carried, so that it does not know whether it is, and asks."""
+def refused_rider(*, first: bool, budget: int = 1) -> Scenario:
+    """The store refuses requests of a writer that asks to be carried, so that it does not know whether it is, and asks."""
     rider = _first("A", resolves=True) if first else _loser("A", resolves=True)
     return Scenario(
-        f"a rider that {'asked first' if first else 'has lost'} is refused and resolved",
+        f"a rider that {'asked first' if first else 'has lost'} is refused and resolved"
+        + (f", {budget} faults" if budget > 1 else ""),
         (rider, _carrier()),
-        1,
+        budget,
         before=TWO,
         faults=FAULTS | {"403"},
         victims=frozenset("A"),

@@ -50,6 +50,8 @@ WITHOUT_KEYS = KINDS | {"write": 50, "undo": 8, "clone": 2}
 """The same for a table whose appends may ride with each other: they do so only while many append."""
 COPIED = {"write": 12, "clone": 3}
 """The same where nothing but clones beside riders is looked at."""
+UNDONE = {"write": 30, "undo": 10}
+"""The same where nothing but undoing riders is looked at."""
 
 
 @dataclass

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from contention.histories import COPIED, SCHEMA, Job, Record, history, judged_again, ops_of, rows
+from contention.histories import COPIED, SCHEMA, UNDONE, Job, Record, history, judged_again, ops_of, rows
 from figures import NIGHTLY, keep
 from report import tell
 from servers import S3Server
@@ -125,7 +125,7 @@ def test_a_history_that_was_kept_is_judged_again(tmp_path: Path) -> None:
     ("bug", "kind", "mix"),
     [
         ("an older job under a change of rows", "fixed buckets", None),
-        ("an undo takes the whole snapshot back", "appends that ride", None),
+        ("an undo takes the whole snapshot back", "appends that ride", UNDONE),
         ("a clone carries the intents of its source", "appends that ride", COPIED),
     ],
 )

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
+from unit.coordinator.commit.test_group import World, rows
 
 import lakelatch as ll
 from lakelatch.coordinator.intents.carried import CLOSES_PROPERTY
+from lakelatch.coordinator.journal.file_journal import FileJournal
+from lakelatch.coordinator.recovery.recover import recover_journal
+from lakelatch.coordinator.surroundings import MACHINE
 from lakelatch.core.errors import OutcomeUnknown, StoreUnavailable
-from unit.coordinator.commit.test_group import World, rows
+from lakelatch.table.table import Table
 
 
 class Giving(World):
@@ -59,6 +64,7 @@ def test_it_is_not_committed_and_nobody_can_carry_it_any_more(first: bool) -> No
     empty = world.snapshot(4)
     assert (empty.commit_kind, empty.delta_record_count, empty.total_record_count) == ("APPEND", 0, 2)
     assert "etl" not in empty.commit_user
+    assert "closes    the window of commit" in str(world.fresh.explain(4))
     world.another(200, looks=True)
     assert world.values == [0, 100, 200]
     assert world.fresh.verify("all", data=True) == []
@@ -118,3 +124,34 @@ def test_the_outcome_is_unknown_where_the_window_cannot_be_closed() -> None:
     assert told.value.resolve(timeout=0).snapshot_id == 3
     assert (world.values, world.closing) == ([0, 1, 2, 100], [])
 
+
+def test_who_is_interrupted_while_it_closes_its_window_can_still_ask() -> None:
+    """Its caller was not told that it gave up, so whoever finishes it may land it."""
+    world = Giving()
+    world.loses()
+    world.on_refusal = lambda: world.store.before.update({"snapshot/snapshot-3": stop})
+    with pytest.raises(KeyboardInterrupt) as told:
+        world.append()
+    unknown = told.value.__cause__
+    assert isinstance(unknown, OutcomeUnknown)
+    assert world.values == [0, 100]
+    assert unknown.resolve(timeout=0).snapshot_id == 3
+    assert (world.values, world.append().replayed) == ([0, 1, 2, 100], True)
+
+
+def test_a_journal_tells_of_a_writer_that_died_while_it_closed_its_window(tmp_path: Path) -> None:
+    world = Giving()
+    journal = FileJournal(tmp_path / "journal")
+    world.table = Table(world.store, world.schema, journal=journal)
+    world.loses()
+    world.on_refusal = lambda: world.store.after.update({"snapshot/snapshot-3": stop})
+    with pytest.raises(KeyboardInterrupt):
+        world.append()
+    (found,) = recover_journal(journal, world.store, MACHINE, writers_are_gone=True).commits
+    assert (found.outcome, found.snapshot_id) == ("finished", 4)
+    assert (world.closing, world.values) == ([3], [0, 1, 2, 100])
+    assert world.fresh.verify("all", data=True) == []
+
+
+def stop() -> None:
+    raise KeyboardInterrupt

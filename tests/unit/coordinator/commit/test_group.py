@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import uuid
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import count
@@ -74,7 +75,7 @@ class World:
     """A table with one snapshot, a writer whose next create of a snapshot loses, and another that carries it."""
 
     def __init__(self, **options: str) -> None:
-        self.url = f"memory://group-{next(COUNT)}/t"
+        self.url = f"memory://group-{uuid.uuid4()}/t"
         made = ll.create_table(self.url, rows().schema, options={**GROUPED, **options})
         made.append(rows(0))
         made.committer.settle()

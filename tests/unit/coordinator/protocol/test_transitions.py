@@ -213,6 +213,13 @@ CASES: list[Case] = [
     (UNKNOWN[:-2], UNKNOWN[-2], Phase.COLLECT, (do.ResolveLatest(4, NEXT, WINNER),)),
     (UNKNOWN[:-1], UNKNOWN[-1], Phase.DONE, (undecided(OURS_2, "away; snapshot 6 or 7 may still carry it"),)),
     (GIVES_UP, CLOSES[-2], Phase.COLLECT, (do.CollectChanges(WINNER, closes=True),)),
+    (GIVES_UP, replace(CLOSES[-2], doubt="x"), Phase.COLLECT, (do.CollectChanges(WINNER, closes=True),)),
+    (
+        GIVES_UP,
+        replace(CLOSES[-2], replay_of=NEXT),
+        Phase.DONE,
+        (do.Conclude(do.Committed(NEXT, True)), do.RemoveIntents(("intent-6.json",)), do.Discard((*WRITTEN,))),
+    ),
     (CLOSES[:-1], CLOSES[-1], Phase.BASE_LIST, LISTS_AGAIN),
     (CLOSING_BUILT, CLOSING, Phase.PUBLISH, (do.Publish(EMPTY, 1),)),
     (CLOSED_ONE, ev.LineageVerified(), Phase.COLLECT, (do.ResolveLatest(4, EMPTY, WINNER),)),
