@@ -116,7 +116,7 @@ class Driver:
 
     def _feed(self, event: Event) -> tuple[Effect, ...]:
         counts = self.journal.record(event)
-        if isinstance(counts, ev.BaseAged) and self.state.sends == 1 and self.run.closes is None:
+        if isinstance(counts, ev.BaseAged) and self.state.sends == 1 and self.run.left.closes is None:
             self.run.tried.pop()  # never sent; the journal keeps that, so no other process sends it (G2)
         self.state, effects = step(self.state, counts)
         self.seen.happened(counts, self.state)

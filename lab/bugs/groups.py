@@ -54,7 +54,7 @@ _verified = machine._verified
 
 
 def _closes_under_its_name(self: run.CommitRun, attempt: Any) -> Any:
-    self.closes = None
+    self.left.closes = None
     return _built(self, attempt)
 
 

@@ -159,9 +159,9 @@ class Collecting(RunState):
         try:
             if effect.closes:
                 return self._nothing()
-            if self.closes is not None:  # it was to give up, and goes on after all
-                assert self.offered is not None
-                self.closes, attempt = None, replace(attempt, delta=self.offered.without_list())
+            if self.left.closes is not None:  # it was to give up, and goes on after all
+                assert self.left.offered is not None
+                self.left.closes, attempt = None, replace(attempt, delta=self.left.offered.without_list())
             if not effect.asks_first:
                 attempt = self._with_manifests()
             overtaken = self.newer_schema
@@ -183,9 +183,9 @@ class Collecting(RunState):
 
     def _nothing(self) -> Event:
         """This attempt has no rows: it takes an id away from those who could carry the commit, which has given up."""
-        if self.closes is None:
+        if self.left.closes is None:
             said = Remarks(operation="WRITE", properties={CLOSES_PROPERTY: self.group.commit})
-            self.closes = CommitRequest("APPEND", (), str(self.around.new_uuid()), remarks=said)
+            self.left.closes = CommitRequest("APPEND", (), str(self.around.new_uuid()), remarks=said)
         self.group.riders, attempt = (), self._with_manifests()
         base = attempt.base
         index = base.snapshot.index_manifest if base.snapshot is not None else None
@@ -200,7 +200,7 @@ class Collecting(RunState):
         self.group.commit, self.group.intent, self.group.asked_s = rider.intent.commit, rider.intent, 0.0
         nowhere = Base(None, (), self.schema.id, float("-inf"))
         self.attempt = Attempt(nowhere, SnapshotRef(0, ""), Recalled(0, NOTHING_REMEMBERED), delta=rider.delta)
-        self.offered = rider.delta
+        self.left.offered = rider.delta
 
     def prepare_intent(self, effect: do.PrepareIntent) -> Event:
         """Build the intent, whose manifests are durable by now; or give up, if a newer schema was seen."""
@@ -208,7 +208,7 @@ class Collecting(RunState):
         if overtaken is not None:
             return ev.ConflictFound(overtaken.check, overtaken.reason)
         assert delta is not None
-        self.offered = delta
+        self.left.offered = delta
         return self.group.prepare(effect.base, delta)
 
     def choose_riders(self, effect: do.ChooseRiders) -> Event:

@@ -54,7 +54,7 @@ class Publishing(RunState):
     def prepare_snapshot(self, effect: do.PrepareSnapshot) -> Event:
         """Build the snapshot file, once for all sends; or give up, where a newer schema was seen beside the uploads."""
         overtaken, attempt = self.newer_schema, self._attempt()
-        if overtaken is not None and self.closes is None:
+        if overtaken is not None and self.left.closes is None:
             return ev.ConflictFound(overtaken.check, overtaken.reason)
         try:
             snapshot = self._built(attempt)
@@ -62,16 +62,15 @@ class Publishing(RunState):
             return ev.UploadFailed("snapshot", error.message, error.next_step)
         self.attempt = attempt = replace(attempt, snapshot=snapshot, data=snapshot.to_json())
         own = tuple(sorted(name for name in attempt.needs if self.writer.names.own(name)))
-        self.sending = ev.SnapshotPrepared(attempt.ours, attempt.base.ref, attempt.data.decode(), own)
-        if self.closes is not None:
+        if self.left.closes is not None:
             return ev.ClosingPrepared(attempt.ours, attempt.base.ref, own)
-        self.tried.append(self.sending)
-        return self.sending
+        self.tried.append(replace(self._sent, names=own))
+        return self.tried[-1]
 
     def _built(self, attempt: Attempt) -> Snapshot:
         base, settled = attempt.base, self._settled()
         assert attempt.base_list is not None and attempt.delta is not None
-        is_named = self.closes is None and bool(self.group.asked or self.group.riders)
+        is_named = self.left.closes is None and bool(self.group.asked or self.group.riders)
         return build_snapshot(
             self._published,
             base.snapshot,
@@ -132,7 +131,7 @@ class Publishing(RunState):
         if effect.look > 1:
             self.around.sleep(backoff_s(effect.look))
         began_ms = self.around.now_ms
-        match read_name(self.timeline, self._sending(), doubtful=effect.doubtful):
+        match read_name(self.timeline, self._sent, doubtful=effect.doubtful):
             case Ours():
                 return ev.FoundOurs()
             case Nothing():
@@ -149,7 +148,7 @@ class Publishing(RunState):
     def verify_lineage(self, effect: do.VerifyLineage) -> Event:
         if effect.look > 1:
             self.around.sleep(backoff_s(effect.look))
-        tried = self._sending()
+        tried = self._sent
         aged = self.around.now_ms - self._attempt().base.seen_ms > SHORTEST_AGE_MS
         match check_lineage(self.timeline, tried, aged=aged):
             case Standing():

@@ -79,11 +79,15 @@ class LeftBehind:
         made: the keys of the index files and marks that they have made, each on its own base.
         ahead: the newest snapshot when this commit was found in one of another; its manifests were not read.
         replaced: snapshots that were known, each with the one that another writer has put in its place since.
+        offered: the manifests that the newest intent names.
+        closes: what snapshots say that close the window of the intent; None as long as the commit has not given up.
     """
 
     made: list[str] = field(default_factory=list)
     ahead: Base | None = None
     replaced: list[tuple[Snapshot, Snapshot]] = field(default_factory=list)
+    offered: Delta | None = None
+    closes: CommitRequest | None = None
 
 
 @dataclass
@@ -93,9 +97,6 @@ class RunState:
     Attributes:
         warm: the base that the committer knew, used for the first attempt while it is fresh.
         tried: every snapshot of the commit that was sent, or may be sent by another process that finds it in the journal.
-        sending: the snapshot of this attempt: the last one of `tried`, or one without rows that closes the commit's window.
-        closes: what the snapshots say that close the window; None as long as the commit has not given up.
-        offered: the manifests that its newest intent names.
         lost: the snapshots that won the races which this commit lost.
     """
 
@@ -109,9 +110,6 @@ class RunState:
     attempt: Attempt | None = None
     merges: Merges = field(init=False)
     tried: list[ev.SnapshotPrepared] = field(default_factory=list)
-    sending: ev.SnapshotPrepared | None = None
-    closes: CommitRequest | None = None
-    offered: Delta | None = None
     lost: list[Snapshot] = field(default_factory=list)
     left: LeftBehind = field(default_factory=LeftBehind)
 
@@ -174,15 +172,17 @@ class RunState:
     @property
     def _published(self) -> CommitRequest:
         """Whose snapshot this attempt publishes."""
-        return self.closes or self.request
+        return self.left.closes or self.request
 
     def _attempt(self) -> Attempt:
         assert self.attempt is not None
         return self.attempt
 
-    def _sending(self) -> ev.SnapshotPrepared:
-        assert self.sending is not None
-        return self.sending
+    @property
+    def _sent(self) -> ev.SnapshotPrepared:
+        """The snapshot of this attempt: the last one of `tried`, or one without rows that closes the commit's window."""
+        attempt = self._attempt()
+        return ev.SnapshotPrepared(attempt.ours, attempt.base.ref, attempt.data.decode())
 
     def _settled(self) -> Settled:
         settled = self._attempt().settled

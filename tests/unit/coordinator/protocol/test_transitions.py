@@ -218,7 +218,7 @@ CASES: list[Case] = [
         GIVES_UP,
         replace(CLOSES[-2], replay_of=NEXT),
         Phase.DONE,
-        (do.Conclude(do.Committed(NEXT, True)), do.RemoveIntents(("intent-6.json",)), do.Discard((*WRITTEN,))),
+        (do.Conclude(do.Committed(NEXT, True)), do.RemoveIntents(("intent-6.json",))),
     ),
     (CLOSES[:-1], CLOSES[-1], Phase.BASE_LIST, LISTS_AGAIN),
     (CLOSING_BUILT, CLOSING, Phase.PUBLISH, (do.Publish(EMPTY, 1),)),
