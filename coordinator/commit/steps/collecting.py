@@ -186,7 +186,7 @@ class Collecting(RunState):
         if self.left.closes is None:
             said = Remarks(operation="WRITE", properties={CLOSES_PROPERTY: self.group.commit})
             self.left.closes = CommitRequest("APPEND", (), str(self.around.new_uuid()), remarks=said)
-        self.group.riders, attempt = (), self._with_manifests()
+        attempt = self._with_manifests()
         base = attempt.base
         index = base.snapshot.index_manifest if base.snapshot is not None else None
         settled = Settled((), index, (), base.next_row_id)

@@ -94,6 +94,7 @@ EMPTY = SnapshotRef(6, "empty")
 CLOSING = ev.ClosingPrepared(EMPTY, WINNER, ("list-3", "list-4"))
 CLOSING_BUILT: Path = (*CLOSES, ev.BaseListWritten("list-3"), ev.DeltaListWritten("list-4", ()))
 CLOSED_ONE: Path = (*CLOSING_BUILT, CLOSING, ev.SnapshotPublished())
+CLOSED_FOR_A_CONFLICT: Path = (*LEADING[:-1], GONE, *CLOSED_ONE[len(GIVES_UP) :], ev.LineageVerified())
 AGED: Path = (*SENT, ev.BaseAged(), ev.LatestResolved(WINNER, "ours-2", 5))
 LISTS_AGAIN: tuple[do.Effect, ...] = (do.WriteBaseList(WINNER), do.WriteDeltaList(WINNER))
 
@@ -230,6 +231,16 @@ CASES: list[Case] = [
         (
             not_committed("store-unavailable", "list: 403"),
             do.RemoveIntents(("intent-6.json",)),
+        ),
+    ),
+    (
+        CLOSED_FOR_A_CONFLICT,  # what the snapshots without rows need stays
+        ev.LatestResolved(NEXT, "x", 6, closed=True),
+        Phase.DONE,
+        (
+            not_committed("commit-conflict", "gone: a is gone"),
+            do.RemoveIntents(("intent-6.json",)),
+            do.Discard(WRITTEN),
         ),
     ),
     (
