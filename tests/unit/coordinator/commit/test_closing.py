@@ -9,8 +9,11 @@ import pytest
 from unit.coordinator.commit.test_group import World, rows
 
 import lakelatch as ll
+from lakelatch.coordinator.commit.run import CommitRun
 from lakelatch.coordinator.intents.carried import CLOSES_PROPERTY
 from lakelatch.coordinator.journal.file_journal import FileJournal
+from lakelatch.coordinator.protocol import effects as do
+from lakelatch.coordinator.protocol import events as ev
 from lakelatch.coordinator.recovery.recover import recover_journal
 from lakelatch.coordinator.surroundings import MACHINE
 from lakelatch.core.errors import OutcomeUnknown, StoreUnavailable
@@ -123,6 +126,20 @@ def test_the_outcome_is_unknown_where_the_window_cannot_be_closed() -> None:
     world.left = 0
     assert told.value.resolve(timeout=0).snapshot_id == 3
     assert (world.values, world.closing) == ([0, 1, 2, 100], [])
+
+
+def test_a_window_is_closed_although_a_base_was_too_old_to_publish_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has sent no snapshot of its own."""
+    world, publish, slow = Giving(), CommitRun.publish, [True]
+    world.will_ask(first=True)
+
+    def slowly(run: CommitRun, effect: do.Publish) -> ev.Event:
+        return ev.BaseAged() if run.left.closes is not None and slow and slow.pop() else publish(run, effect)
+
+    monkeypatch.setattr(CommitRun, "publish", slowly)
+    with pytest.raises(StoreUnavailable, match="access denied"):
+        world.append()
+    assert (world.closing, world.values, slow) == ([3, 4], [0, 100], [])
 
 
 def test_who_is_interrupted_while_it_closes_its_window_can_still_ask() -> None:
