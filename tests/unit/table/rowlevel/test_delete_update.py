@@ -54,6 +54,14 @@ def test_a_change_of_rows_says_what_it_was(kind: str) -> None:
     assert table.snapshot().operation == "UPDATE"
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_rows_that_go_make_an_overwrite(kind: str) -> None:
+    """Also where no file goes, because its rows are only marked: Apache Paimon's streams must not take it for an append."""
+    table = made(*KINDS[kind])
+    receipt = table.delete(where="id = 1")
+    assert (receipt.kind, table.snapshot().commit_kind) == ("OVERWRITE", "OVERWRITE")
+
+
 def made(options: dict[str, str] | None = None, partition_by: list[str] | None = None, files: int = 3) -> Any:
     """A table with some files of four rows each, whose ids are 0, 1, 2, …"""
     table = ll.create_table(
