@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+import lakelatch as ll
 from lakelatch.backends.memory import MemoryStore
 from lakelatch.coordinator.commit.committer import Committer
 from lakelatch.coordinator.commit.retries import Crowd, RetryPolicy
@@ -186,3 +187,17 @@ def test_where_nobody_can_ask_to_be_carried_a_writer_looks_after_five_commits_in
 def test_four_attempts_lie_between_two_looks() -> None:
     crowd = Crowd(attempt_s=0.25)
     assert looks(crowd, 10.0, 10.5, 11.0, 11.25, 11.5, 12.25, 12.5) == [False, True, False, False, True, False, True]
+
+
+@pytest.mark.parametrize(("group", "looks"), [("off", set()), ("auto", {True})])
+def test_a_writer_that_carries_nobody_commits_a_few_times_before_it_looks(
+    group: Any, looks: set[bool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Others ask a leader at once, and wait for turns only after a while."""
+    looked = set[bool]()
+    monkeypatch.setattr(Committer, "_look_for_others", lambda self, attempt_s, rides: looked.add(rides))
+    table = ll.create_table(f"memory://looks-for-others/{group}", pa.schema([("id", pa.int64())]))
+    for number in range(3):
+        table.append(pa.table({"id": [number]}), group=group)
+    table.committer.settle()
+    assert looked == looks
