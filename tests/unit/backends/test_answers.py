@@ -289,3 +289,11 @@ def test_outcome_of_a_create(answer: Answer) -> None:
 )
 def test_a_document_of_a_store_is_told_as_a_sentence(text: str, told: str) -> None:
     assert sentence(OSError(text)) == told
+
+
+@pytest.mark.parametrize(("status", "region"), [(301, "eu-west-1"), (307, "eu-west-1"), (403, "")])
+def test_only_a_redirect_says_that_the_bucket_is_in_another_region(status: int, region: str) -> None:
+    """S3 names the region of the bucket in the headers of other answers, too."""
+    headers = {"x-amz-bucket-region": "eu-west-1"}
+    answer = {"ResponseMetadata": {"HTTPStatusCode": status, "HTTPHeaders": headers}, "Error": {"Message": "elsewhere"}}
+    assert facts_of(BotoError(answer), CARRIERS).region == region

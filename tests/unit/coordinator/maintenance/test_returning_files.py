@@ -180,3 +180,13 @@ def test_verify_names_a_file_that_an_earlier_delete_hides(monkeypatch: pytest.Mo
     for which in (None, "all"):
         (found,) = table.verify(which)
         assert "again, which an earlier DELETE hides from readers" in str(found)
+
+
+def test_a_file_that_comes_back_keeps_its_index() -> None:
+    table = made(**{BLOOM: "v", "file-index.in-manifest-threshold": "1 b"})
+    (before,) = table.entries()
+    assert [name.endswith(".index") for name in before.file.extra_files] == [True]
+    undo(table)
+    (entry,) = table.entries()
+    assert set(before.file.extra_files) < set(entry.file.extra_files)
+    assert_sound(table)

@@ -16,6 +16,7 @@ import pytest
 import lakelatch as ll
 from lakelatch.core.errors import InvalidArgument, Unsupported
 from lakelatch.core.expressions.tree import TARGET
+from lakelatch.core.rows.types import with_nullable
 from lakelatch.table.rowlevel import file_change
 from lakelatch.table.rowlevel.append_table import AppendChange
 from lakelatch.table.rowlevel.edit import Edit
@@ -286,3 +287,13 @@ def test_large_changes_that_move_rows_to_another_partition(marks: str, monkeypat
     table.update("id = 8", set={"note": "'new'"})
     assert table.verify("all", data=True) == []
     assert table.to_arrow(where="p = 6").column("id").to_pylist() == [4, 5]
+
+
+def test_nulls_in_a_column_that_became_not_null_are_not_written_anew() -> None:
+    table = made(files=0)
+    table.append(pa.table({"p": [1, 1], "id": [1, 2], "note": [None, "x"], "m": [None, None]}, SCHEMA))
+    raw = table.schema
+    fields = tuple(dataclasses.replace(f, type=with_nullable(f.type, f.name != "note")) for f in raw.fields)
+    table.store.put("schema/schema-1", dataclasses.replace(raw, id=1, fields=fields).to_json())
+    with pytest.raises(Unsupported, match="column 'note' has become NOT NULL"):
+        ll.open_table(table.url).delete(where="id = 2")

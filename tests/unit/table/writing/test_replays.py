@@ -154,3 +154,10 @@ def test_files_that_a_replay_does_not_hand_over_are_not_counted() -> None:
     with made(**{"commit.replay": "error"}).transaction(commit_user="etl", identifier=1) as tx:
         tx.append_messages([])
     assert tx.receipt.replayed
+
+
+def test_what_is_computed_from_rows_of_the_table_may_be_other_rows_the_second_time() -> None:
+    table = made(**{"commit.replay": "error"})
+    with table.transaction(commit_user="etl", identifier=1) as tx:
+        tx.update_messages([], table.timeline.latest())
+    assert tx.receipt.replayed
