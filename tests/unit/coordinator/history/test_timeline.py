@@ -28,6 +28,7 @@ from lakelatch.backends.requests.threads import Threads
 from lakelatch.backends.store import ObjectInfo
 from lakelatch.coordinator.history import manifests as reading
 from lakelatch.coordinator.history.announced import expires_below
+from lakelatch.coordinator.history.kept_files import KeptFiles
 from lakelatch.coordinator.history.rule import Evidence, Gap, the_history
 from lakelatch.coordinator.history.timeline import BASE_PROPERTY, Timeline, base_of, contiguous_runs
 from lakelatch.core.errors import TableCorrupt, TableNotFound
@@ -169,6 +170,20 @@ def test_many_manifests_become_columns_in_groups(store: Any, monkeypatch: pytest
     store.put("manifest/m-17", store.get("manifest/m-17")[:-20])
     with pytest.raises(TableCorrupt, match="m-17"):
         timeline(store).entry_parts(manifests)
+
+
+@pytest.mark.parametrize("columns_from", [0, 2048])
+def test_a_damaged_manifest_is_not_kept(columns_from: int, store: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever has put it right must not see the damage again."""
+    monkeypatch.setattr(reading, "COLUMNS_FROM", columns_from)
+    put_manifest(store, "m", entry("a"))
+    whole = store.get("manifest/m")
+    store.put("manifest/m", whole[:-20])
+    read = reading.Manifests(store, TablePaths(), held=KeptFiles(1 << 20))
+    with pytest.raises(TableCorrupt):
+        read.entry_parts([manifest("m", [entry("a")])])
+    store.put("manifest/m", whole)
+    assert read.entries([manifest("m", [entry("a")])]) == [entry("a")]
 
 
 def test_the_base_of_a_snapshot_is_what_it_records() -> None:
