@@ -292,6 +292,36 @@ EQUIVALENTS: tuple[Equivalent, ...] = (
     ),
     Equivalent(
         "table/rowlevel/append_table.py",
+        "_one_by_one",
+        "raise → pass",
+        "whoever closes a generator does not see whether it ends by the exception or by itself",
+    ),
+    Equivalent(
+        "table/rowlevel/merge.py",
+        "MergeRows._widths",
+        "0 → 1",
+        "the size of a row of the source that is not there, by which portions of megabytes are cut",
+    ),
+    Equivalent(
+        "table/compaction/curves.py",
+        "row_order",
+        "0 → 1",
+        "ranks without a bit count as one bit in any case",
+    ),
+    Equivalent(
+        "coordinator/history/manifests.py",
+        "Manifests.entry_parts",
+        "if self.is_near → if False",
+        "the same entries in the same order, read by threads, which costs more where nothing is far away",
+    ),
+    Equivalent(
+        "coordinator/branches/forward_plan.py",
+        "_untouched",
+        "min(main.snapshot_ids(), default=0) → without `default=0`",
+        "main has a snapshot, its newest, which is an argument",
+    ),
+    Equivalent(
+        "table/rowlevel/append_table.py",
         "_same",
         "if before is None or after is None → if True",
         "rows that were kept are read again, with the same result",
