@@ -20,6 +20,7 @@ SECTIONS: dict[str, list[str]] = {
         "coming-from.md",
     ],
     "Guide": [
+        "sql.md",
         "row-level.md",
         "streams.md",
         "partitions.md",

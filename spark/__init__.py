@@ -18,13 +18,26 @@ if TYPE_CHECKING:
     from .lake_table import LakeTable
     from .reading.change_scan import changes
     from .reading.scan import read
-    from .sql.source import register
-    from .sql.views import use
+    from .statements.registering import register, sql, unregister
+    from .statements.views import use
     from .streams.captured import apply_changes
     from .streams.sink import sink
     from .write_job import write
 
-__all__ = ["LakeTable", "apply_changes", "changes", "clean", "compact", "read", "register", "sink", "use", "write"]
+__all__ = [
+    "LakeTable",
+    "apply_changes",
+    "changes",
+    "clean",
+    "compact",
+    "read",
+    "register",
+    "sink",
+    "sql",
+    "unregister",
+    "use",
+    "write",
+]
 
 _OLDEST = (4, 1)
 """The oldest version of PySpark that has the types and the data source of Python that are used here."""
@@ -36,9 +49,11 @@ _HOMES = {
     "clean": "cleaning",
     "compact": "compaction",
     "read": "reading.scan",
-    "register": "sql.source",
+    "register": "statements.registering",
     "sink": "streams.sink",
-    "use": "sql.views",
+    "sql": "statements.registering",
+    "unregister": "statements.registering",
+    "use": "statements.views",
     "write": "write_job",
 }
 

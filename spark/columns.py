@@ -11,7 +11,7 @@ name of each one. So two columns of the same type cannot be swapped, and names t
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +22,7 @@ from ..core.errors import InvalidArgument
 from ..core.metadata.schema import TableSchema
 from ..core.rows.partition import closest
 from ..core.rows.types import ArrayType, AtomicType, DataType, MapType, MultisetType, RowType, VectorType, sql
+from .predicate import quoted
 from .rows.routing import routed
 from .sessions.session import adapts, parallelism
 from .types import is_collated, to_spark
@@ -222,3 +223,45 @@ def _loses_nothing(source: spark.DataType, target: spark.DataType) -> bool:
         pairs = zip(source.fields, target.fields, strict=True)
         return all(_loses_nothing(a.dataType, b.dataType) for a, b in pairs)
     return False
+
+
+def named(word: str, columns: Sequence[str], tells_case: bool) -> str | None:
+    """The column that a word means: by its letters, or without regard to their case."""
+    if word in columns or tells_case:
+        return word if word in columns else None
+    found = [column for column in columns if column.lower() == word.lower()]
+    return found[0] if len(found) == 1 else None
+
+
+def matched(given: Mapping[str, Any], columns: Sequence[str], tells_case: bool) -> dict[str, Any]:
+    """The keys as the table's columns are written."""
+    return {named(key, columns, tells_case) or key: value for key, value in given.items()}
+
+
+def storable(rows: Any, target: spark.StructType, by_name: bool) -> Any:
+    """Decimals are cast for columns of floating point, and structs get the table's names by position. Both keep every value."""
+    wanted = {f.name: f.dataType for f in target.fields}
+    casts = {}
+    for f in rows.schema.fields:
+        to = _stored_as(f.dataType, wanted.get(f.name), by_name)
+        if to != f.dataType:
+            casts[f.name] = F.col(quoted(f.name)).cast(to)
+    return rows.withColumns(casts) if casts else rows
+
+
+def _stored_as(source: spark.DataType, target: spark.DataType | None, by_name: bool) -> spark.DataType:
+    match source, target:
+        case spark.DecimalType(), spark.FloatType() | spark.DoubleType():
+            return target
+        case spark.ArrayType(), spark.ArrayType():
+            return spark.ArrayType(_stored_as(source.elementType, target.elementType, by_name), source.containsNull)
+        case spark.MapType(), spark.MapType():
+            key = _stored_as(source.keyType, target.keyType, by_name)
+            return spark.MapType(key, _stored_as(source.valueType, target.valueType, by_name), source.valueContainsNull)
+        case spark.StructType(), spark.StructType() if not by_name and len(source.fields) == len(target.fields):
+            pairs = zip(source.fields, target.fields, strict=True)
+            return spark.StructType(
+                [spark.StructField(t.name, _stored_as(s.dataType, t.dataType, by_name), s.nullable) for s, t in pairs]
+            )
+        case _:
+            return source

@@ -31,7 +31,7 @@ from typing import Any
 OF_WORKERS = ("PYTHON_WORKER_FACTORY_", "PYTHON_UNIX_DOMAIN_")
 """How the variables begin that Spark sets in the processes that it starts, and nowhere else."""
 _SPARED: list[int] = []
-OF_EVERY_WORKER = ("pandas", "pyarrow.parquet", "pyspark.sql.pandas.serializers", "lakelatch.spark.sql.source")
+OF_EVERY_WORKER = ("pandas", "pyarrow.parquet", "pyspark.sql.pandas.serializers", "lakelatch.spark.statements.source")
 
 
 def keep_archives() -> None:

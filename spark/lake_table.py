@@ -17,7 +17,7 @@ from ..coordinator.commit.receipt import Receipt
 from ..coordinator.commit.request import Isolation
 from ..core.errors import InvalidArgument
 from ..core.expressions.sql import parse_expression
-from ..core.expressions.tree import SOURCE, TARGET, references_of
+from ..core.expressions.tree import SOURCE, TARGET, Predicate, references_of
 from ..core.metadata.schema import TableSchema
 from ..table.compaction.clustering import Clustering
 from ..table.compaction.run import Compaction
@@ -31,12 +31,13 @@ from ..table.table import Table
 from ..table.travel import epoch_millis
 from .column_text import Condition, as_text, as_texts
 from .compaction import compact
-from .options.catalog import catalog_table
+from .options.catalog import catalog_table, parts_of
 from .options.source_options import SourceOptions
 from .reading.scan import read
 from .row_job import changed_by
 from .sessions.session import checked_url
 from .sessions.zones import bound_in, session_zone
+from .sound_buffers import sound
 
 _HISTORY = (
     "snapshot_id bigint, time_ms bigint, kind string, operation string, commit_user string, identifier bigint, schema_id bigint,"
@@ -77,11 +78,16 @@ class LakeTable:
 
     @staticmethod
     def forName(spark: Any, name: str) -> LakeTable:  # noqa: N802
-        """A table of the session's catalog, which was made with `CREATE TABLE … USING lakelatch`.
+        """A table of a catalog that `lakelatch.spark.register` was told of, or one of the session's own catalog, which was made
+        with `CREATE TABLE … USING lakelatch`.
 
         Raises:
             InvalidArgument: the catalog has no such table of lakelatch.
         """
+        names = getattr(spark.sql, "names", None)
+        located = None if names is None else names.in_warehouse(parts_of(name))
+        if located is not None:
+            return LakeTable(spark, located.open(), located.storage_options)
         found = catalog_table(spark.sql, name)
         if found is None:
             raise InvalidArgument(
@@ -190,7 +196,7 @@ class LakeTable:
 
     # --------------------------------------------------------------------------------------------------- maintenance
 
-    def compact(self, where: str | None = None, **about: Any) -> Compaction:
+    def compact(self, where: Predicate | str | None = None, **about: Any) -> Compaction:
         """Rewrite small files as a Spark job; see `lakelatch.spark.compact`."""
         about["branch"] = self.table.paths.branch
         return compact(self.spark, self.table.url, where, storage_options=self.storage_options, **about)
@@ -280,7 +286,7 @@ class LakeMerge:
                 return RowReceipt.of(landed)
         aliases = _aliases(self.condition, target)
         merge = Merge(
-            source_batch(self.source.toArrow(), target.table.schema.fields),
+            source_batch(sound(self.source.toArrow()), target.table.schema.fields),
             self.condition,
             lambda operation_of: target._run(operation_of, about),
             aliases,

@@ -203,3 +203,21 @@ def like_for_spark(pattern: str) -> str:
         else:
             out.append(c)
     return "".join(out)
+
+
+def partition_of(condition: Predicate | None, keys: Sequence[str]) -> dict[str, Any] | None:
+    """The partition that a condition describes by the values of its columns, {} for all rows; None if it describes others."""
+    if condition is None:
+        return {}
+    tests = condition.parts if isinstance(condition, And) else (condition,)
+    found: dict[str, Any] = {}
+    for test in tests:
+        if not isinstance(test, Comparison) or test.column not in keys or test.column in found or test.path:
+            return None
+        if test.op == "is_null":
+            found[test.column] = None
+        elif test.op in ("=", "in") and len(test.literals) == 1:
+            found[test.column] = test.literals[0]
+        else:
+            return None
+    return found

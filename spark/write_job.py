@@ -169,7 +169,7 @@ def carry_out(df: Any, asked: Asked) -> Receipt:
             messages = [] if tx.replayed else _fill(tx, table, df, asked)
         except BaseException:
             if is_new:
-                _take_back(table, asked.storage_options)
+                take_back(table, asked.storage_options)
             raise
     if tx.replayed:
         appends, spec = asked.mode == "append", _replaced_spec(table.schema, df, asked)
@@ -180,7 +180,7 @@ def carry_out(df: Any, asked: Asked) -> Receipt:
     return tx.receipt
 
 
-def _take_back(table: Table, storage_options: Mapping[str, Any] | None) -> None:
+def take_back(table: Table, storage_options: Mapping[str, Any] | None) -> None:
     """Remove a table that this call has made for rows that it could not write, unless others have used it since."""
     with suppress(LakelatchError):
         if all(info.key.startswith("schema/") for info in table.store.list("")):

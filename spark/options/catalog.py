@@ -29,6 +29,9 @@ MARK = "__file_source_constant_metadata_col"
 """A key that Spark takes for its own, and removes from the columns of a table that it creates from a query."""
 _CATALOGS = ("provider", "owner")
 _OPTION = "option."
+_COMMENT = re.compile(
+    r"^Comment: (.*?)\n(?:Collation|Statistics|Table Properties|Location): ", re.MULTILINE | re.DOTALL
+)
 
 
 def options_of_statement(given: Mapping[str, str]) -> dict[str, str] | None:
@@ -85,17 +88,10 @@ class CatalogTable:
 
 def catalog_table(sql: Any, name: str) -> CatalogTable | None:
     """What the catalog tells about a table; None if it is no table of the source. `InvalidArgument`: its location was changed."""
-    parts = [part.strip() for part in _parts(name)]
-    inside = f" IN {'.'.join(f'`{p}`' for p in parts[:-1])}" if len(parts) > 1 else ""
-    pattern = parts[-1].replace("\\", "\\\\").replace("'", "\\'")
-    try:
-        rows = sql(f"SHOW TABLE EXTENDED{inside} LIKE '{pattern}'").collect()
-    except Exception:  # another catalog, or no such database: Spark says so when it runs the statement
+    row = _shown(sql, name)
+    if row is None:
         return None
-    named = [row for row in rows if row["tableName"].lower() == parts[-1].lower()]
-    if len(named) != 1 or named[0]["isTemporary"]:
-        return None  # a temporary view, which hides a table of its name
-    told = dict(line.partition(": ")[::2] for line in str(named[0]["information"]).splitlines())
+    told = dict(line.partition(": ")[::2] for line in str(row["information"]).splitlines())
     if told.get("Provider", "").lower() != NAME or "Location" not in told:
         return None
     options = options_of_mark(sql(f"SELECT * FROM {name}").schema)
@@ -108,7 +104,29 @@ def catalog_table(sql: Any, name: str) -> CatalogTable | None:
     return CatalogTable(url, options)
 
 
-def _parts(name: str) -> list[str]:
+def comment_of(sql: Any, name: str) -> str | None:
+    """The comment of a table of Spark's catalog. Neither DESCRIBE nor `catalog.getTable` tells that of a Python source."""
+    row = _shown(sql, name)
+    found = None if row is None else _COMMENT.search(str(row["information"]))
+    return None if found is None else found[1]
+
+
+def _shown(sql: Any, name: str) -> Any:
+    """What SHOW TABLE EXTENDED tells about a table; None for a view, or if there is none."""
+    parts = [part.strip() for part in parts_of(name)]
+    inside = f" IN {'.'.join(f'`{p}`' for p in parts[:-1])}" if len(parts) > 1 else ""
+    pattern = parts[-1].replace("\\", "\\\\").replace("'", "\\'")
+    try:
+        rows = sql(f"SHOW TABLE EXTENDED{inside} LIKE '{pattern}'").collect()
+    except Exception:  # another catalog, or no such database: Spark says so when it runs the statement
+        return None
+    named = [row for row in rows if row["tableName"].lower() == parts[-1].lower()]
+    if len(named) != 1 or named[0]["isTemporary"]:
+        return None  # a temporary view, which hides a table of its name
+    return named[0]
+
+
+def parts_of(name: str) -> list[str]:
     return [
         part[1:-1].replace("``", "`") if part[:1] == "`" else part
         for part in re.findall(r"`(?:[^`]|``)+`|[^.`]+", name)

@@ -14,7 +14,7 @@ import logging
 import re
 import uuid
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Any, Literal
 
@@ -68,17 +68,29 @@ def with_mark(schema: spark.StructType, mark: Mark | None) -> spark.StructType:
     )
 
 
-def read_at(df: Any, table: Table, unplanned: int | None = None) -> int | None:
+def read_at(df: Any, table: Table, unplanned: int | None = None, chosen: int | None = None) -> int | None:
     """The snapshot of the table that a frame was computed from, for an overwrite of the table; None if it has no rows of it.
 
-    `unplanned` is the newest snapshot, if Spark has not planned yet what the frame reads of tables of its catalog.
-    `InvalidArgument`: the frame does not say which one; the error says what to do.
+    `unplanned` is the newest snapshot, if Spark has not planned yet what the frame reads of tables of its catalog. `chosen`
+    counts as the snapshot of rows that were read at an old one, where that was said in the same breath. `InvalidArgument`: the
+    frame does not say which one; the error says what to do.
     """
-    return read_by(df.schema, table, PROCESS, _plan_of(df), unplanned)
+    return read_by(df.schema, table, PROCESS, _plan_of(df), unplanned, chosen)
+
+
+def read_before(df: Any, table: Table, newest: Snapshot | None, travels: bool = False) -> int | None:
+    """As `read_at`, for a frame that was planned after `newest` was looked up; `travels`: it names old snapshots itself."""
+    number = 0 if newest is None else newest.id
+    return read_at(df, table, number, number if travels else None)
 
 
 def read_by(
-    schema: spark.StructType, table: Table, process: str, plan: str = "", unplanned: int | None = None
+    schema: spark.StructType,
+    table: Table,
+    process: str,
+    plan: str = "",
+    unplanned: int | None = None,
+    chosen: int | None = None,
 ) -> int | None:
     """As `read_at`, by what the columns of a frame and its plan say. `process` is the one whose marks count."""
     texts = [str(field.metadata.get(KEY, "")) for field in schema.fields]
@@ -87,6 +99,8 @@ def read_by(
         for mark in _found([*texts, plan])
         if (mark.table, mark.branch, mark.process) == (_digest_of(table), table._branch, process)
     }
+    if chosen is not None:
+        own = {replace(mark, snapshot=chosen, how="newest") if mark.how == "chosen" else mark for mark in own}
     if _is_in_catalog(schema, table):
         how: How = "unknown" if unplanned is None else "newest"
         own.add(Mark(_digest_of(table), table._branch, unplanned or 0, how, process))

@@ -21,7 +21,7 @@ NAMES = """
     open_catalog open_table recover remove_option rename_column rename_table set_comment set_option update_comment
     update_default update_nullability update_type
 """
-SPARK_NAMES = "LakeTable apply_changes changes clean compact read register sink use write"
+SPARK_NAMES = "LakeTable apply_changes changes clean compact read register sink sql unregister use write"
 TABLE_NAMES = """
     alter analyze append apply_changes arrow_schema at auto_tag branch branches changes clean clone committer
     compact compact_manifests consumers count create_branch create_tag delete delete_branch delete_consumer

@@ -19,10 +19,12 @@ from report import tell
 
 HERE = Path(__file__).parent
 FILES = ["test_pipeline.py", "test_row_changes.py", "test_deleted_rows.py", "test_streams.py"]
+FILES += ["test_sql_page.py", "test_same_statements.py", "test_registered_sessions.py"]
 ONLY = (
     "test_row_changes or each_mode_replaces or every_type_of_spark or one_task_writes or the_data_source_writes"
     " or filters_and_columns or failed_job_leaves or source_job_that_fails or replayed_identity or does_not_fit"
     " or share_a_scan or lost_answer_ends or repeated_lands_once or sink_of_foreach"
+    " or every_statement_runs or answers_are_those or parameters_reach or shows_one_snapshot or again_lands_once"
 )
 if os.environ.get("LAKELATCH_NIGHTLY"):
     FILES += [
@@ -33,7 +35,8 @@ if os.environ.get("LAKELATCH_NIGHTLY"):
         "test_views.py",
     ]
     FILES += ["test_source_errors.py", "test_reading_by_habit.py", "test_habit_page.py"]
-    FILES += ["test_legs.py", "test_commit_safety.py", "test_cleaning.py"]
+    FILES += ["test_legs.py", "test_commit_safety.py", "test_cleaning.py", "test_sql_rows.py", "test_odd_statements.py"]
+    FILES += ["test_procedures.py", "test_catalog_statements.py", "test_alter_statements.py", "test_names_of_tables.py"]
     ONLY = ""
 
 

@@ -25,12 +25,11 @@ def rows(*keys: int) -> pa.Table:
 @pytest.fixture
 def session(spark: Any) -> Iterator[Any]:
     """The session, which forgets the views afterwards."""
-    sql, table = spark.sql, spark.table
     yield spark
+    spark_lake.unregister(spark)
     for found in spark.catalog.listTables():
         if found.isTemporary:
             spark.catalog.dropTempView(found.name)
-    spark.sql, spark.table = sql, table
 
 
 @pytest.fixture

@@ -30,7 +30,7 @@ from lakelatch.spark.reading.scan import packed
 from lakelatch.spark.sessions.hadoop import hadoop_options
 from lakelatch.spark.sessions.shipping import opener, shipped, shipped_function, worker_problem
 from lakelatch.spark.sessions.worker_errors import HIDE_TRACEBACK, one_sentence
-from lakelatch.spark.sql.source import TableSourceReader
+from lakelatch.spark.statements.source import TableSourceReader
 from lakelatch.spark.tasks import WriteTask
 from lakelatch.spark.types import from_spark_schema, to_spark
 from lakelatch.spark.write_job import _job_error, _remove_job
@@ -379,7 +379,7 @@ def test_a_daemon_imports_what_workers_need_and_they_do_not_walk_it_after_each_t
 def test_a_process_that_plans_and_commits_pays_for_its_imports_once() -> None:
     """Spark invalidates the caches of archives before each batch, and collects garbage after it, in each of these processes."""
     code = (
-        "import gc, zipimport; from lakelatch.spark.daemon import spare; import lakelatch.spark.sql.source as source; "
+        "import gc, zipimport; from lakelatch.spark.daemon import spare; import lakelatch.spark.statements.source as source; "
         "before = zipimport.zipimporter.invalidate_caches; spare(); "
         "first = gc.get_freeze_count(); kept = zipimport.zipimporter.invalidate_caches is not before; "
         "more = [[] for _ in range(5000)]; spare(); print(kept, first, gc.get_freeze_count() == first)"
@@ -398,7 +398,7 @@ def test_a_process_that_plans_and_commits_pays_for_its_imports_once() -> None:
 
 def test_importing_the_data_source_does_not_import_pandas() -> None:
     """Each process in which Spark plans or commits imports the data source: pandas would cost a third more CPU there."""
-    code = "import sys, pyspark.sql.datasource as d; had = 'pandas' in sys.modules; import lakelatch.spark.sql.source; "
+    code = "import sys, pyspark.sql.datasource as d; had = 'pandas' in sys.modules; import lakelatch.spark.statements.source; "
     code += "print(had or 'pandas' not in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["True"]

@@ -17,7 +17,7 @@ from ...table.catalog.catalog import Catalog, open_catalog
 from ...table.table import Table
 from ..reading.scan import read
 from ..sessions.session import checked_url
-from .source import register
+from .registering import register
 from .statements import Statements
 
 _WORD = re.compile(r"\w+")
@@ -65,7 +65,7 @@ def use(
             raise InvalidArgument(f"{other} and {table} would both be the view {view!r}", next_step="choose a database")
     register(spark)
     held = spark.sql if isinstance(spark.sql, WithViews) else None
-    ours = held.names if held is not None else set()
+    ours = held.made_views if held is not None else set()
     for found in spark.catalog.listTables():
         if found.name.lower() in names and found.name.lower() not in ours:
             raise InvalidArgument(
@@ -109,12 +109,12 @@ class WithViews(Statements):
 
     def __init__(self, session: Any, before: Statements) -> None:
         super().__init__(session, before.sparks)
+        self.names = before.names
         self._views: dict[str, View] = {}
         self._lock = RLock()
 
     @property
-    def names(self) -> set[str]:
-        """The names of all views, in lower case."""
+    def made_views(self) -> set[str]:
         return set(self._views)
 
     def add(self, lake: Catalog, names: Mapping[str, str], storage_options: Mapping[str, Any]) -> None:

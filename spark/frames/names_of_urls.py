@@ -9,19 +9,18 @@ Invariant: a writer of another format, or of a session that was not registered, 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import wraps
 from typing import Any
 
 from ...core.errors import InvalidArgument, Unsupported
 from ...core.paths import DEFAULT_BRANCH
 from ...table.create import is_table
+from ..catalogs.run import Run
+from ..catalogs.texts import absolute
+from ..ddl.spark_names import register_name
 from ..options.catalog import NAME, catalog_table
 from ..options.source_options import STORAGE_PREFIX, SourceOptions
 from ..sessions.session import checked_url, overwrite_mode
 from ..write_job import carry_out
-from .statements import Statements, absolute
-
-_OURS = "_saves_lakelatch"
 
 
 @dataclass(frozen=True)
@@ -34,39 +33,9 @@ class Saved:
     options: dict[str, str]
 
 
-def understand_save_as_table(session: Any) -> None:
-    """Let the writers of this kind of session (classic or Connect) save tables of the source."""
-    kind = type(session.range(0).write)
-    sparks = kind.saveAsTable
-    if getattr(sparks, _OURS, False):
-        return
-
-    @wraps(sparks)
-    def save_as_table(
-        self: Any,
-        name: str,
-        format: Any = None,  # noqa: A002 - these are Spark's names
-        mode: Any = None,
-        partitionBy: Any = None,  # noqa: N803
-        **options: Any,
-    ) -> None:
-        statements = getattr(self._spark, "sql", None)
-        if isinstance(statements, Statements):
-            self.mode(mode).options(**options)
-            if partitionBy is not None:
-                self.partitionBy(partitionBy)
-            if format is not None:
-                self.format(format)
-            if _save(self, statements, name):
-                return
-        sparks(self, name, format, mode, partitionBy, **options)
-
-    setattr(save_as_table, _OURS, True)
-    kind.saveAsTable = save_as_table
-
-
-def _save(writer: Any, statements: Statements, name: str) -> bool:
-    asked = _asked(writer)
+def save_in_spark(writer: Any, run: Run, name: str) -> bool:
+    """Save a frame under a name of Spark's catalog, as a table at a URL; False if it is for Spark itself."""
+    asked = asked_of_writer(writer)
     if asked.source.lower() != NAME:
         return False
     session = writer._spark
@@ -75,7 +44,7 @@ def _save(writer: Any, statements: Statements, name: str) -> bool:
     exists = session.catalog.tableExists(name)
     if exists and asked.mode == "ignore":
         return True
-    found = catalog_table(statements.sparks, name) if exists else None
+    found = catalog_table(run.sparks, name) if exists else None
     if exists and (found is None or asked.mode == "error"):
         return False
     if found is not None and url not in (None, found.url.removeprefix("file:"), found.url):
@@ -97,10 +66,10 @@ def _save(writer: Any, statements: Statements, name: str) -> bool:
             f"there is a table at {url}",
             next_step="say what happens to its rows: .mode('append') or .mode('overwrite')",
         )
-    _write(_frame(writer), asked, options, there)
+    _write(frame_of_writer(writer), asked, options, there)
     if not exists:
         kept = {key: value for key, value in asked.options.items() if key.startswith(STORAGE_PREFIX)}
-        statements.register(name, {**kept, "path": url})
+        register_name(run.sparks, name, {**kept, "path": url})
     return True
 
 
@@ -111,7 +80,7 @@ def _write(df: Any, saved: Saved, options: SourceOptions, there: bool) -> None:
     carry_out(df, replace(wanted, partition_by=saved.partition_by or None, options=None if there else {}))
 
 
-def _asked(writer: Any) -> Saved:
+def asked_of_writer(writer: Any) -> Saved:
     """What the user told the writer. Neither of Spark's two kinds of writer has a public way to ask."""
     if hasattr(writer, "_write"):  # Spark Connect
         told = writer._write
@@ -131,7 +100,7 @@ def _list(sequence: Any) -> list[str]:
     return [sequence.apply(i) for i in range(sequence.size())]
 
 
-def _frame(writer: Any) -> Any:
+def frame_of_writer(writer: Any) -> Any:
     if not hasattr(writer, "_write"):
         return writer._df
     from pyspark.sql.connect.dataframe import DataFrame

@@ -1,6 +1,6 @@
 """The data source `lakelatch`, for SQL, temporary views and `spark.read.format(...)`.
 
-Owns: `register`, the source and its reader. Must not know: how rows are written or committed (see `source_writer`).
+Owns: the source and its reader. Must not know: how rows are written or committed (see `source_writer`).
 Source: format/spark §1, §4. No version of Spark prunes columns for Python data sources, so `lakelatch.spark.read` is faster.
 Options `where` and `columns` say here what a read needs.
 
@@ -10,7 +10,6 @@ filters from Spark, because Spark keeps what a filtered reader has planned, and 
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -31,55 +30,18 @@ from ...table.table import Table
 from ..options.catalog import NAME, marked, options_of_mark, options_of_statement
 from ..options.source_options import SourceOptions
 from ..reading.change_scan import ChangeTask, packed_steps, planned
-from ..reading.read_marks import PROCESS, mark_of, with_mark
+from ..reading.read_marks import mark_of, with_mark
 from ..reading.scan import TASK_BYTES, packed
 from ..reading.system import SystemTask, system_task
-from ..sessions.session import is_local, start_of_paths
-from ..sessions.shipping import Carried, carried
+from ..sessions.shipping import Carried
 from ..sessions.worker_errors import one_sentence
 from ..source_writer import TableSourceWriter
 from ..streams.reader import TableStreamReader
 from ..streams.writer import StreamSourceWriter
 from ..tasks import ReadTask
 from ..types import spark_schema
-from .saving import understand_save_as_table
-from .statements import Statements
 
 _TASKS = 4
-
-
-def register(session: Any) -> None:
-    """Register the data source `lakelatch` with a session, classic or Connect.
-
-    Filters and column choices of a query do not reach a source written in Python; its options `where` and `columns` do, and
-    `lakelatch.spark.read` needs none of them. A relative path means a folder below the current folder at the time of this call.
-
-    A frame or temporary view shows the snapshot that was the latest when it was first used. Spark keeps that, and
-    `REFRESH TABLE` changes nothing: create the view again to see newer rows (docs/spark-by-habit.md). `VERSION AS OF` needs a
-    catalog in the JVM, so time travel is an option here.
-
-    `session.sql` is replaced on this session object: Spark does not tell a Python source where a table of its catalog lies, so
-    `CREATE TABLE … USING lakelatch` and `INSERT` into such tables are carried out by lakelatch, as jobs of the session. Every
-    other statement is passed on as it is (docs/spark-by-habit.md).
-
-    Writes through the source cost half as much with `spark.sql.execution.arrow.maxBytesPerBatch` = 2147483647 (see
-    `batch_size`); `lakelatch.spark.write` sets it itself.
-
-    Args:
-        session: the only session that will know the source; a new session needs its own call.
-
-    Example:
-        ``lakelatch.spark.register(spark); spark.read.format("lakelatch").option("snapshot", 3).load(url)``
-    """
-    if not isinstance(session.sql, Statements):
-        session.sql = Statements(session, session.sql)
-    understand_save_as_table(session)
-    session.dataSource.register(carried(TableSource, folder=_folder_of(session), process=PROCESS))
-
-
-def _folder_of(session: Any) -> str:
-    start = start_of_paths(session)
-    return os.getcwd() if is_local(start) else start
 
 
 class TableSource(DataSource):

@@ -1,0 +1,210 @@
+"""Queries that read tables of ours: Spark gets the text with frames in place of the tables' names.
+
+Owns: `frame_of`, and what becomes of names, time travel, and the parameters of a part of a statement. Must not know: how a text
+is understood, how rows are written. Source: decision 123.
+
+A frame goes into a text by the placeholders of `spark.sql(text, name=frame)`, which Spark itself turns into views that end with
+the planning of the statement (classic), or into a part of the plan (Connect). So a frame shows one snapshot, and nothing is
+left behind. Invariant: everything else of the text reaches Spark as it was written.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ...core.errors import InvalidArgument, TableNotFound, Unsupported
+from ..grammar.pieces import Name, Query, TableUse, Travel
+from ..grammar.words import at, words_of
+from ..options.source_options import SourceOptions
+from ..reading.scan import read
+from .errors import TableMissing
+from .names import Located
+from .run import Run
+from .texts import quoted_name
+
+_PLACEHOLDER = "lakelatch_{}"
+_TAG_OF_WATERMARK = re.compile(r"watermark-(\d+)")
+
+
+def frame_of(run: Run, query: Query) -> Any:
+    """The frame of a query; that of a statement which Spark carries out, such as CREATE TABLE in its own catalog."""
+    text, frames = replaced(run, query)
+    arguments = arguments_of(run, query.text)
+    if not frames:
+        return run.sparks(query.text, arguments, **run.named)
+    return run.sparks(text, arguments, **run.named, **frames)
+
+
+def replaced(run: Run, query: Query) -> tuple[str, dict[str, Any]]:
+    """The text for `spark.sql`, and the frames for the placeholders in it; no frames if it names no table of ours."""
+    found = [(use, located) for use in query.tables if (located := located_for(run, use)) is not None]
+    if not found:
+        return query.text, {}
+    if query.persists:
+        raise Unsupported(
+            f"{query.what} over {found[0][1].name}, {at(run.text, found[0][0].start)}: Spark would run the text again later, and"
+            " cannot know the table",
+            next_step="CREATE TEMPORARY VIEW name AS SELECT …, which shows the rows of now",
+        )
+    aliases = _aliases(found)
+    frames: dict[str, Any] = {}
+    changes: list[tuple[int, int, str]] = []
+    for number, (use, located) in enumerate(found):
+        name = _PLACEHOLDER.format(number)
+        frames[name] = frame_at(run, located, use)
+        changes.append((use.start, use.end, f"{{{name}}}"))
+        if not use.aliased:
+            changes.append((use.alias_at, use.alias_at, f" AS {quoted_name(aliases[use.start])}"))
+    for reference in query.references:
+        changes += _requalified(run, query, reference, found, aliases)
+    return _spliced(query.text, changes, formatted=bool(run.named)), frames
+
+
+def located_for(run: Run, use: TableUse) -> Located | None:
+    """The table of ours that is read. One of Spark's catalog is left to the data source, unless it is to travel in time."""
+    return run.names.locate(use.name) if use.travel is not None else run.names.in_warehouse(use.name)
+
+
+def frame_at(run: Run, located: Located, use: TableUse) -> Any:
+    """The rows of a table, as a place of a statement asks for them."""
+    options = SourceOptions({**located.options, **(use.options or {})})
+    options.check_batch("read")
+    if options.changes is not None:
+        raise Unsupported(
+            f"option 'incremental-between' on {located.name}, {at(run.text, use.start)}",
+            next_step="make a view of lakelatch.spark.changes(spark, url, start, end)",
+        )
+    moment: dict[str, Any] = {
+        "snapshot": options.snapshot,
+        "tag": options.tag,
+        "timestamp": _millis_or_text(options.timestamp),
+        "watermark": _millis_or_text(options.watermark),
+    }
+    if options.zone is not None:
+        raise Unsupported(
+            f"option 'timeZone' on {located.name}, {at(run.text, use.start)}: times are those of the session",
+            next_step="SET spark.sql.session.timeZone, or write the zone behind the time",
+        )
+    if use.travel is not None:
+        if any(value is not None for value in moment.values()):
+            raise InvalidArgument(
+                f"{located.name}, {at(run.text, use.start)}: two moments are named", next_step="name one"
+            )
+        moment = moment_of(run, use.travel)
+    try:
+        return _read(run, located, options, moment)
+    except TableNotFound as error:
+        raise TableMissing(located.name, error.message) from error
+
+
+def _read(run: Run, located: Located, options: SourceOptions, moment: Mapping[str, Any]) -> Any:
+    return read(
+        run.session,
+        located.url,
+        columns=options.columns,
+        where=options.where,
+        system=located.system or options.system,
+        storage_options=located.storage_options,
+        branch=located.branch if options.branch == located.branch else options.branch,
+        **moment,
+    )
+
+
+def _millis_or_text(given: str | None) -> int | str | None:
+    return int(given) if given is not None and given.lstrip("-").isdigit() else given
+
+
+def moment_of(run: Run, travel: Travel) -> dict[str, Any]:
+    """`snapshot`, `tag`, `timestamp` or `watermark` for `read`, as VERSION AS OF or TIMESTAMP AS OF says it.
+
+    A version of digits alone is the id of a snapshot, with or without quotes.
+    """
+    if travel.kind == "version":
+        (word,) = words_of(travel.value.text)
+        said = word.value
+        if said.isdigit():
+            return {"snapshot": int(said)}
+        mark = _TAG_OF_WATERMARK.fullmatch(said)
+        return {"tag": said} if mark is None else {"watermark": int(mark[1])}
+    text = travel.value.text
+    if any(word.raw == "?" for word in words_of(text)):
+        raise Unsupported(
+            f"? in TIMESTAMP AS OF, {at(run.text, travel.value.start)}", next_step="use a named parameter, :name"
+        )
+    millis = run.sparks(f"SELECT unix_millis(CAST({text} AS TIMESTAMP))", run.arguments, **run.named).collect()[0][0]
+    if millis is None:
+        raise InvalidArgument(f"TIMESTAMP AS OF {text}, {at(run.text, travel.value.start)}: it is no time")
+    return {"timestamp": millis}
+
+
+def arguments_of(run: Run, text: str) -> Any:
+    """The arguments of a part of the statement: of positional ones, those whose marks are in it."""
+    if not isinstance(run.arguments, list) or text == run.text:
+        return run.arguments
+    places = [word.start for word in words_of(run.text) if word.raw == "?"]
+    return [value for value, place in zip(run.arguments, places, strict=False) if text[place : place + 1] == "?"]
+
+
+# ------------------------------------------------------------------------------------------------------------- names
+
+
+def _aliases(found: Sequence[tuple[TableUse, Located]]) -> dict[int, str]:
+    """By the place of a table without another name: the name that it gets, its last part, unless its neighbour has that too."""
+    taken: dict[tuple[int, str], set[str]] = {}
+    for use, located in found:
+        if not use.aliased:
+            taken.setdefault((use.scope, use.name.parts[-1].lower()), set()).add(located.name)
+    return {
+        use.start: use.name.parts[-1]
+        if len(taken[use.scope, use.name.parts[-1].lower()]) == 1
+        else located.name.replace(".", "_")
+        for use, located in found
+        if not use.aliased
+    }
+
+
+def _requalified(
+    run: Run,
+    query: Query,
+    reference: Name,
+    found: Sequence[tuple[TableUse, Located]],
+    aliases: Mapping[int, str],
+) -> list[tuple[int, int, str]]:
+    """`lake.air.flights.month` and `air.flights.*` by the name that the table has got."""
+    meant: dict[str, int] = {}
+    for use, located in found:
+        if use.aliased:
+            continue
+        full = tuple(part.lower() for part in (located.place.full.split(".", 2) if located.place else use.name.parts))
+        full = (*full[:-1], use.name.parts[-1].lower())
+        for short in range(len(full) - 1):
+            prefix = full[short:]
+            given = tuple(part.lower() for part in reference.parts)
+            is_star = re.match(r"\s*\.\s*\*", query.text[reference.end :]) is not None
+            if given[: len(prefix)] == prefix and len(given) + is_star > len(prefix):
+                meant[aliases[use.start]] = len(prefix)
+    if not meant:
+        return []
+    if len(meant) > 1:
+        raise InvalidArgument(
+            f"{reference}, {at(run.text, reference.start)}, is ambiguous", next_step="give the tables other names"
+        )
+    (alias, length), *_ = meant.items()
+    words = [word for word in words_of(run.text) if reference.start <= word.start < reference.end]
+    end = words[2 * length - 2].end
+    return [(reference.start, end, quoted_name(alias))]
+
+
+def _spliced(text: str, changes: Sequence[tuple[int, int, str]], formatted: bool) -> str:
+    """The text with changes. Braces are doubled where Python's formatting would take them for placeholders."""
+    parts, last = list[str](), 0
+    for start, end, new in sorted(changes, key=lambda change: change[:2]):
+        parts += [_braced(text[last:start], formatted), new]
+        last = end
+    return "".join([*parts, _braced(text[last:], formatted)])
+
+
+def _braced(text: str, formatted: bool) -> str:
+    return text if formatted else text.replace("{", "{{").replace("}", "}}")

@@ -1,1 +1,0 @@
-"""Statements, views and the data source."""

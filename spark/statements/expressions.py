@@ -1,0 +1,369 @@
+"""Conditions and values of a statement, in the words that `LakeTable` takes.
+
+Owns: `Translation`: which column a name means, and what Spark computes once for the whole statement: parameters, functions of
+constants such as `current_date()`, and queries that do not depend on the row. Must not know: how rows are changed.
+Source: decision 123; core/expressions/sql says what the words mean.
+
+Invariant: what neither can be taken over nor computed once is refused with its place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from ...core.errors import InvalidArgument, Unsupported
+from ...core.expressions.functions import FUNCTIONS
+from ..catalogs.queries import arguments_of, frame_of
+from ..catalogs.run import Run
+from ..columns import named
+from ..grammar.pieces import Condition, Name, Subquery
+from ..grammar.reader import Reader, Stray
+from ..grammar.words import Word, at
+from ..sessions.session import setting, tells_case
+from .literals import MOST_VALUES, OTHER_WAY, values_of
+
+_RESERVED = frozenset(
+    "AND OR NOT IS NULL IN LIKE BETWEEN TRUE FALSE CASE WHEN THEN ELSE END CAST AS ESCAPE EXISTS".split()
+)
+_TYPED = frozenset("DATE TIME TIMESTAMP TIMESTAMP_NTZ TIMESTAMP_LTZ".split())
+_JOINING = frozenset("+ - * / % || & | ^ DIV ::".split())
+_NUMBER_ENDS = "lLsSyYdDfFbB"
+_OF_EACH_ROW = frozenset(
+    "rand randn random uuid randstr uniform shuffle monotonically_increasing_id spark_partition_id input_file_name"
+    " input_file_block_start input_file_block_length reflect java_method try_reflect".split()
+)
+"""Functions without columns whose values differ from row to row, or might."""
+_MEANINGS: Mapping[str, Callable[[str], bool]] = {
+    "spark.sql.ansi.doubleQuotedIdentifiers": lambda raw: raw.startswith('"'),
+    "spark.sql.parser.escapedStringLiterals": lambda raw: "\\" in raw,
+    "spark.sql.legacy.consecutiveStringLiterals.enabled": lambda raw: raw[1:-1].count(raw[-1]) > 0,
+}
+"""Settings by which a text means something else, and the texts that they concern."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """What names of one table look like: its columns, the words before the dot, and the word for it in the result."""
+
+    columns: Sequence[str]
+    qualifiers: Sequence[tuple[str, ...]]
+    word: str | None
+
+
+def qualifiers_of(name: Name, alias: str | None, full: Sequence[str] = ()) -> list[tuple[str, ...]]:
+    """What may stand before a column: the alias alone, or the name with fewer and fewer parts in front."""
+    if alias is not None:
+        return [(alias,)]
+    found: list[tuple[str, ...]] = []
+    for parts in (tuple(full), name.parts):
+        found += [parts[start:] for start in range(len(parts))]
+    return sorted(dict.fromkeys(found), key=len, reverse=True)
+
+
+@dataclass
+class Translation:
+    """Translates the conditions and values of one statement. `tables` are those whose columns may be named."""
+
+    run: Run
+    tables: Sequence[Table]
+    _known: dict[str | int, str] = field(default_factory=dict)
+
+    def text(self, condition: Condition) -> str:
+        """The condition for `LakeTable`.
+
+        Raises:
+            InvalidArgument: a name is no column, or could be several.
+            Unsupported: a query in it depends on the row, or a function is not known and depends on it.
+        """
+        reader = _Words(self.run.text, condition.words)
+        inner = {subquery.start: subquery for subquery in condition.subqueries}
+        parts: list[str] = []
+        while not reader.ended:
+            word = reader.peek()
+            subquery = inner.get(word.start)
+            if subquery is not None:
+                self._subquery(subquery, parts, reader)
+            elif not self._computed(reader, parts):
+                parts.append(self._word(reader))
+        return " ".join(parts)
+
+    def column(self, name: Name, table: Table) -> str:
+        """The column of a table that SET or INSERT names."""
+        path = self._path(name.parts, table)
+        if path is None:
+            raise self._no_column(name)
+        if len(path) > 1:
+            raise Unsupported(
+                f"SET of {name}, {at(self.run.text, name.start)}: a field of a column",
+                next_step=f"set the whole column {path[0]}, from a source of MERGE INTO that has it: named_struct(…)",
+            )
+        return path[0]
+
+    # ----------------------------------------------------------------------------------------------------------- words
+
+    def _word(self, reader: _Words) -> str:
+        word = reader.next()
+        if word.kind == "text":
+            value = self._text(word)
+            while not reader.ended and reader.peek().kind == "text":
+                value += self._text(reader.next())
+            return "'" + value.replace("'", "''") + "'"
+        if word.kind == "number":
+            hexadecimal = word.raw[0] in "xX"
+            return word.raw if hexadecimal else _plain_number(word.raw)
+        if word.kind == "sign":
+            return word.raw
+        if word.kind == "hint":
+            return ""
+        return self._name(word, reader)
+
+    def _text(self, word: Word) -> str:
+        """What a text says, as long as no setting gives it another meaning."""
+        for key, has in _MEANINGS.items():
+            if has(word.raw) and setting(self.run.session, key, "false").lower() == "true":
+                raise Unsupported(
+                    f"the text {word.raw}, {at(self.run.text, word.start)}, in a session with {key}",
+                    next_step="give it as a parameter, :name; names go in backticks",
+                )
+        return word.value
+
+    def _name(self, word: Word, reader: _Words) -> str:
+        follows = None if reader.ended else reader.peek()
+        if word.kind == "word" and (reader.in_cast or word.upper in _RESERVED):
+            return word.raw
+        if word.kind == "word" and follows is not None:
+            if follows.raw == "(":
+                if word.raw.lower() not in FUNCTIONS:
+                    self._unknown_function(word)
+                return word.raw
+            if word.upper in _TYPED and follows.kind == "text":
+                return word.raw
+        parts, end = [word.value], word.end
+        while not reader.ended and reader.sees(".") and reader.at + 1 < len(reader.words) and reader.peek(1).is_name:
+            reader.next()
+            last = reader.next()
+            parts.append(last.value)
+            end = last.end
+        name = Name(tuple(parts), word.start, end)
+        found = self._found(name)
+        if found is not None:
+            return found
+        raise self._no_column(name)
+
+    def _found(self, name: Name) -> str | None:
+        """The column as `t`.`a`, or None."""
+        owners = [(table, path) for table in self.tables if (path := self._path(name.parts, table)) is not None]
+        qualified = [(table, path) for table, path in owners if self._qualified(name.parts, table)]
+        owners = qualified or owners
+        if not owners:
+            return None
+        if len(owners) > 1:
+            raise InvalidArgument(
+                f"[AMBIGUOUS_REFERENCE] {name}, {at(self.run.text, name.start)}, is a column of the table and of the source",
+                next_step="write the table's name before it",
+            )
+        table, path = owners[0]
+        return ".".join("`" + part.replace("`", "``") + "`" for part in ((table.word, *path) if table.word else path))
+
+    def _qualified(self, parts: Sequence[str], table: Table) -> bool:
+        return any(self._same(parts[: len(q)], q) and len(parts) > len(q) for q in table.qualifiers)
+
+    def _path(self, parts: Sequence[str], table: Table) -> tuple[str, ...] | None:
+        """The column and fields that a name means in a table: first with what stands before a column, then without."""
+        for qualifier in table.qualifiers:
+            if len(parts) > len(qualifier) and self._same(parts[: len(qualifier)], qualifier):
+                column = self._known_column(parts[len(qualifier)], table)
+                if column is not None:
+                    return (column, *parts[len(qualifier) + 1 :])
+        column = self._known_column(parts[0], table)
+        return None if column is None else (column, *parts[1:])
+
+    def _known_column(self, word: str, table: Table) -> str | None:
+        return named(word, table.columns, tells_case(self.run.session))
+
+    @staticmethod
+    def _same(some: Sequence[str], others: Sequence[str]) -> bool:
+        return [part.lower() for part in some] == [part.lower() for part in others]
+
+    def _no_column(self, name: Name) -> InvalidArgument:
+        known = ", ".join(column for table in self.tables for column in table.columns)
+        return InvalidArgument(
+            f"[UNRESOLVED_COLUMN] there is no column {name}, {at(self.run.text, name.start)}",
+            next_step=f"there are {known}",
+        )
+
+    def _unknown_function(self, word: Word) -> None:
+        raise Unsupported(
+            f"{word.raw}(…) of columns, {at(self.run.text, word.start)}, is none of the functions that change rows",
+            next_step=f"docs/row-level.md lists them; or use {OTHER_WAY}",
+        )
+
+    # -------------------------------------------------------------------------------------------- what Spark computes
+
+    def _computed(self, reader: _Words, parts: list[str]) -> bool:
+        """Take an operand, or operands that are joined, which no column is in, if only Spark can compute them."""
+        start = reader.at
+        span = reader.operand()
+        if span is None:
+            return False
+        after_first = reader.at
+        joined = bool(parts) and parts[-1] in _JOINING
+        while not joined and not reader.ended and reader.peek().upper in _JOINING:
+            here = reader.at
+            reader.next()
+            if reader.operand() is None or not self._is_constant(reader.words[here + 1 : reader.at]):
+                reader.at = here
+                break
+        for end in dict.fromkeys((reader.at, after_first)):
+            words = reader.words[start:end]
+            if self._is_constant(words) and self._needs_spark(words):
+                parts.append(self._value(words))
+                reader.at = end
+                return True
+        reader.at = start
+        return False
+
+    def _is_constant(self, words: Sequence[Word]) -> bool:
+        in_interval = False
+        for i, word in enumerate(words):
+            follows = words[i + 1].raw if i + 1 < len(words) else ""
+            before = words[i - 1].raw if i else ""
+            in_interval = word.upper == "INTERVAL" or (in_interval and word.raw not in (*_JOINING, ",", ")"))
+            if in_interval or (word.upper in _TYPED and follows[:1] in ("'", '"')):
+                continue
+            if word.kind == "quoted" or (word.kind == "word" and word.upper in ("SELECT", "CASE")):
+                return False
+            if word.kind == "word" and follows != "(" and before not in (":", "::", "{"):
+                name = Name((word.value,), word.start, word.end)
+                if before == "." or self._is_column(name):
+                    return False
+        return True
+
+    def _is_column(self, name: Name) -> bool:
+        return any(self._path(name.parts, table) is not None for table in self.tables) or any(
+            self._same(name.parts, qualifier[:1]) for table in self.tables for qualifier in table.qualifiers
+        )
+
+    def _check_deterministic(self, words: Sequence[Word]) -> None:
+        """A value that differs from row to row cannot be computed once."""
+        for word, follows in pairwise(words):
+            if word.kind == "word" and follows.raw == "(" and word.raw.lower() in _OF_EACH_ROW:
+                raise Unsupported(
+                    f"{word.raw}(…), {at(self.run.text, word.start)}, which is another value for each row",
+                    next_step=f"use {OTHER_WAY}",
+                )
+
+    @staticmethod
+    def _needs_spark(words: Sequence[Word]) -> bool:
+        for i, word in enumerate(words):
+            follows = words[i + 1].raw if i + 1 < len(words) else ""
+            if word.raw in ("?", "{", "::") or (word.raw == ":" and follows):
+                return True
+            if word.upper == "INTERVAL" or word.upper in _CLOCKS:
+                return True
+            if (
+                word.kind == "word"
+                and follows == "("
+                and word.upper not in _RESERVED
+                and word.raw.lower() not in FUNCTIONS
+            ):
+                return True
+        return False
+
+    def _value(self, words: Sequence[Word]) -> str:
+        self._check_deterministic(words)
+        start, end = words[0].start, words[-1].end
+        text = self.run.text[start:end]
+        key = start if "?" in text else text
+        if key not in self._known:
+            given = arguments_of(self.run, " " * start + text)
+            self._known[key] = values_of(self.run.sparks(f"SELECT {text} AS v", given, **self.run.named))[0]
+        return self._known[key]
+
+    def _subquery(self, subquery: Subquery, parts: list[str], reader: _Words) -> None:
+        where = at(self.run.text, subquery.start)
+        try:
+            frame = frame_of(self.run, subquery.query)
+            columns = frame.columns
+        except Exception as error:
+            if "UNRESOLVED" not in str(error):
+                raise
+            raise Unsupported(
+                f"a query in a condition, {where}, that depends on the row, or names a column that is not there:"
+                f" {str(error).partition(' SQLSTATE')[0].splitlines()[0]}",
+                next_step=f"use {OTHER_WAY}",
+            ) from error
+        while not reader.ended and reader.peek().start < subquery.end:
+            reader.next()
+        if subquery.kind == "exists":
+            parts.pop()
+            parts.append("TRUE" if frame.limit(1).count() else "FALSE")
+            return
+        if len(columns) != 1:
+            raise InvalidArgument(
+                f"a query in a condition, {where}, has {len(columns)} columns", next_step="select one"
+            )
+        values = values_of(frame, distinct=subquery.kind == "in")
+        if subquery.kind == "scalar":
+            if len(values) > 1:
+                raise InvalidArgument(
+                    f"[SCALAR_SUBQUERY_TOO_MANY_ROWS] a query used as a value, {where}, has several rows"
+                )
+            parts.append(values[0] if values else "NULL")
+        elif values:
+            if len(values) > MOST_VALUES:
+                raise Unsupported(f"IN of more than {MOST_VALUES} values, {where}", next_step=f"use {OTHER_WAY}")
+            parts.append(f"({', '.join(values)})")
+        else:
+            _in_nothing(parts, where)
+
+
+class _Words(Reader):
+    """A reader of some words of a statement."""
+
+    def __init__(self, sql: str, words: Sequence[Word]) -> None:
+        self.sql, self.words, self.at, self.parameters = sql, list(words), 0, {}
+
+    def operand(self) -> tuple[int, int] | None:
+        """Pass an operand; None, and nothing is passed, if none comes."""
+        start = self.at
+        if self.ended or self.peek().raw == "(" or self.peek().upper in _RESERVED:
+            return None
+        try:
+            if self.takes("{"):
+                while not self.takes("}"):
+                    self.next()
+            else:
+                self._operand()
+        except Stray:
+            self.at = start
+            return None
+        return start, self.at
+
+    @property
+    def in_cast(self) -> bool:
+        """Is the last word the name of a type, after CAST(… AS?"""
+        before = self.words[max(0, self.at - 2) : self.at]
+        return len(before) == 2 and before[0].upper == "AS"
+
+
+_CLOCKS = frozenset("CURRENT_DATE CURRENT_TIMESTAMP LOCALTIMESTAMP CURRENT_USER USER NOW".split())
+
+
+def _plain_number(raw: str) -> str:
+    body = raw.rstrip(_NUMBER_ENDS)
+    return f"{body}e0" if raw[len(body) :].lower() in ("d", "f") and "e" not in body.lower() else body
+
+
+def _in_nothing(parts: list[str], where: str) -> None:
+    """`column IN (no rows)` is false, whatever the column is."""
+    taken = parts.pop() if parts else ""
+    negated = bool(parts) and taken.upper() == "IN" and parts[-1].upper() == "NOT"
+    if negated:
+        parts.pop()
+    if not parts or not parts[-1].endswith("`"):
+        raise Unsupported(f"IN of a query without rows after an expression, {where}", next_step=f"use {OTHER_WAY}")
+    parts.pop()
+    parts.append("TRUE" if negated else "FALSE")

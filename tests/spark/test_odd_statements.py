@@ -1,0 +1,183 @@
+"""Statements with values, names and settings that are rare, and beside other writers. Runs again under Spark Connect."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import lakelatch as ll
+import lakelatch.spark as lake
+
+pytestmark = pytest.mark.spark
+ROWS = pa.table({"id": pa.array([1, 2, 3], pa.int64()), "v": ["a", "b", None]})
+
+
+@pytest.fixture
+def home(spark: Any, tmp_path: Any) -> Iterator[ll.Catalog]:
+    """A warehouse with the table `db.t`, which the session knows as `lake`."""
+    catalog = ll.open_catalog(str(tmp_path / "warehouse"))
+    catalog.create_database("db")
+    catalog.create_table("db.t", ROWS.schema).append(ROWS)
+    lake.register(spark, catalog="lake", warehouse=catalog.url)
+    yield catalog
+    for key in ("lakelatch.commit-user", "lakelatch.identifier", "spark.sql.caseSensitive"):
+        spark.conf.unset(key)
+    lake.unregister(spark)
+
+
+def rows(catalog: ll.Catalog, name: str = "db.t") -> list[tuple[Any, ...]]:
+    return sorted((tuple(row.values()) for row in catalog[name].to_arrow().to_pylist()), key=repr)
+
+
+def test_what_another_row_would_compute_anew_is_refused(spark: Any, home: ll.Catalog) -> None:
+    for text in (
+        "id = CAST(rand() * 3 AS INT)",
+        "v = concat('a', uuid())",
+        "id = (SELECT 1 WHERE x = t.id)",
+    ):
+        with pytest.raises(ll.Unsupported, match="MERGE INTO"):
+            spark.sql(f"DELETE FROM lake.db.t WHERE {text}")
+    assert len(rows(home)) == 3
+
+
+@pytest.mark.parametrize(
+    ("key", "text"),
+    [
+        ("spark.sql.ansi.doubleQuotedIdentifiers", 'v = "a"'),
+        ("spark.sql.parser.escapedStringLiterals", r"v = 'a\\b'"),
+        ("spark.sql.legacy.consecutiveStringLiterals.enabled", "v = 'a''b'"),
+    ],
+)
+def test_a_text_that_means_something_else_in_this_session_is_refused(
+    spark: Any, home: ll.Catalog, key: str, text: str
+) -> None:
+    spark.conf.set(key, "true")
+    try:
+        with pytest.raises(ll.Unsupported, match="give it as a parameter"):
+            spark.sql(f"DELETE FROM lake.db.t WHERE {text}")
+    finally:
+        spark.conf.unset(key)
+    spark.sql(f"DELETE FROM lake.db.t WHERE {text}")
+
+
+def test_values_of_every_type_are_computed_once(spark: Any, home: ll.Catalog) -> None:
+    """What Spark computes comes back as a literal of its type; all of these are true."""
+    values = (
+        "try_cast('x' AS INT) IS NULL",
+        "sqrt(4.0D) = 2.0D",
+        "pow(2, 3) > 7.5",
+        "date_sub(DATE '2026-03-01', 1) = DATE '2026-02-28'",
+        "to_timestamp('2026-01-01 00:00:00') = TIMESTAMP '2026-01-01 00:00:00'",
+        "TIMESTAMP_NTZ '2026-01-01 00:00:00' + INTERVAL '1' DAY = TIMESTAMP_NTZ '2026-01-02 00:00:00'",
+        "unhex('1F') = X'1F'",
+        "round(try_divide(10, 4), 1) = 2.5",
+        "isnull(NULL) AND NOT isnotnull(NULL)",
+        "replace('it''s', 's', 't') = \"it't\"",
+        "1 IN (SELECT 1) AND 1.5 NOT IN (SELECT 2.5) AND id NOT IN (SELECT id FROM lake.db.t WHERE id > 99)",
+        "now() > TIMESTAMP '2020-01-01 00:00:00' AND current_date > DATE '2020-01-01'",
+    )
+    assert spark.sql(f"UPDATE lake.db.t SET v = 'seen' WHERE {' AND '.join(values)}").first()[0] == 3
+    for value in values:
+        assert spark.sql(f"SELECT count(*) FROM lake.db.t WHERE {value}").first()[0] == 3, value
+
+
+def test_merges_without_keys(spark: Any, home: ll.Catalog) -> None:
+    for condition in ("false", "1 = 0", "t.id IS NULL"):
+        merge = f"MERGE INTO lake.db.t t USING (SELECT 9L id, 'z' v) s ON {condition}"
+        assert spark.sql(f"{merge} WHEN NOT MATCHED THEN INSERT *").first()[0] == 1
+    merge = (
+        "MERGE INTO lake.db.t t USING (SELECT 3 AS most) s ON t.id <= s.most AND t.v <=> NULL WHEN MATCHED THEN DELETE"
+    )
+    assert spark.sql(merge).first()[0] == 1
+    assert len(rows(home)) == 5
+
+
+def test_use_does_not_let_spark_read_its_own_table_of_the_name(spark: Any, home: ll.Catalog) -> None:
+    spark.sql("CREATE TABLE t (id BIGINT) USING parquet")
+    spark.sql("USE lake.db")
+    try:
+        for statement in (
+            "SET VAR x = (SELECT max(id) FROM t)",
+            "CACHE TABLE t",
+            "EXPLAIN DELETE FROM t",
+            "LOAD DATA INPATH '/x' INTO TABLE t",
+        ):
+            with pytest.raises(ll.Unsupported, match=r"lake\.db\.t"):
+                spark.sql(statement)
+        assert spark.sql("DESCRIBE QUERY SELECT * FROM t").count() == 2
+        assert spark.sql("SELECT count(*) FROM spark_catalog.default.t").first()[0] == 0
+    finally:
+        spark.sql("USE spark_catalog.default")
+        spark.sql("DROP TABLE t")
+    assert len(rows(home)) == 3
+
+
+def test_queries_in_conditions_bring_values_of_every_type(spark: Any, home: ll.Catalog) -> None:
+    spark.sql(
+        "CREATE TABLE lake.db.typed (id INT, b BOOLEAN, d DATE, n DECIMAL(38, 10), f DOUBLE, t TIMESTAMP, z TIMESTAMP_NTZ,"
+        " x BINARY, s STRING)"
+    )
+    spark.sql(
+        "INSERT INTO lake.db.typed VALUES (1, true, DATE '1582-10-14', 1234567890123456789012345678.0123456789, double('NaN'),"
+        " TIMESTAMP '1900-01-01 00:00:00.000001', TIMESTAMP_NTZ '2999-12-31 23:59:59', X'00FF', 'a`b''c'),"
+        " (2, NULL, NULL, NULL, -0.0D, NULL, NULL, NULL, NULL)"
+    )
+    for column in ("id", "b", "d", "n", "f", "t", "z", "x", "s"):
+        counted = spark.sql(
+            f"UPDATE lake.db.typed SET id = id WHERE {column} IN (SELECT {column} FROM lake.db.typed WHERE id = 1)"
+        )
+        assert counted.first()[0] == 1, column
+    assert (
+        spark.sql("DELETE FROM lake.db.typed WHERE s NOT IN (SELECT s FROM lake.db.typed WHERE id = 2)").first()[0] == 0
+    )
+    assert (
+        spark.sql("DELETE FROM lake.db.typed WHERE id NOT IN (SELECT id FROM lake.db.typed WHERE id = 1)").first()[0]
+        == 1
+    )
+
+
+def test_nested_values_and_odd_names(spark: Any, home: ll.Catalog) -> None:
+    spark.sql(
+        "CREATE TABLE lake.db.n (`a b` INT, `c.d` STRING, `e``f` STRUCT<x: INT, y: ARRAY<STRING>>, m MAP<STRING, INT>)"
+    )
+    spark.sql(
+        "INSERT INTO lake.db.n VALUES (1, 'one', named_struct('x', 1, 'y', array('p')), map('k', 1)), (2, 'two', NULL, NULL)"
+    )
+    source = "(SELECT 2 AS `a b`, NULL AS `c.d`, named_struct('x', 5, 'y', array('q')) AS `e``f`, map('z', 9) AS m)"
+    merge = f"MERGE INTO lake.db.n USING {source} s ON n.`a b` = s.`a b`"
+    assert spark.sql(f"{merge} WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *").first()[0] == 1
+    assert spark.sql("UPDATE lake.db.n SET `c.d` = 'x' WHERE n.`e``f`.x = 5 AND `c.d` IS NULL").first()[0] == 1
+    assert spark.sql("SELECT n.`e``f`.y[0], m['z'] FROM lake.db.n WHERE `c.d` = 'x'").collect() == [("q", 9)]
+    with pytest.raises(ll.Unsupported, match="set the whole column"):
+        spark.sql("UPDATE lake.db.n SET `e``f`.x = 5")
+    with pytest.raises(ll.InvalidArgument, match="2 columns"):
+        spark.sql("DELETE FROM lake.db.n WHERE (`a b`, `c.d`) IN (SELECT 1, 'x')")
+
+
+def test_statements_stand_beside_the_views_of_use(spark: Any, home: ll.Catalog) -> None:
+    lake.use(spark, home.url)
+    spark.sql("DELETE FROM lake.db.t WHERE id IN (SELECT id FROM db_t WHERE v = 'a')")
+    assert spark.sql("SELECT count(*) FROM db_t JOIN lake.db.t USING (id)").first()[0] == 2
+    spark.sql("INSERT OVERWRITE lake.db.t SELECT * FROM db_t WHERE id = 2")
+    assert spark.sql("SELECT id FROM db_t").collect() == [(2,)]
+    spark.sql("MERGE INTO lake.db.t USING db_t ON t.id = db_t.id WHEN MATCHED THEN UPDATE SET v = 'new'")
+    assert spark.table("db_t").collect() == [(2, "new")]
+
+
+def test_another_writer_comes_between(spark: Any, home: ll.Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A row that is added while a statement looks for its rows is found, too: isolation is serializable."""
+    from lakelatch.table.rowlevel.edit import Edit
+
+    finds, others = Edit.find, [pa.table({"id": [7], "v": ["a"]})]
+
+    def find(self: Any, batch: Any) -> Any:
+        if others:
+            home["db.t"].append(others.pop())
+        return finds(self, batch)
+
+    monkeypatch.setattr(Edit, "find", find)
+    assert spark.sql("DELETE FROM lake.db.t WHERE v = 'a'").first()[0] == 2
+    assert not others and rows(home) == [(2, "b"), (3, None)]
