@@ -27,3 +27,11 @@ if CONNECT:
             session = builder.config("spark.sql.shuffle.partitions", "2").getOrCreate()
         yield session
         session.stop()
+
+
+@pytest.fixture
+def no_views(spark: Any) -> None:
+    """No temporary view of another test hides a table."""
+    for known in spark.catalog.listTables():
+        if known.isTemporary:
+            spark.catalog.dropTempView(known.name)

@@ -24,7 +24,8 @@ ONLY = (
     "test_row_changes or each_mode_replaces or every_type_of_spark or one_task_writes or the_data_source_writes"
     " or filters_and_columns or failed_job_leaves or source_job_that_fails or replayed_identity or does_not_fit"
     " or share_a_scan or lost_answer_ends or repeated_lands_once or sink_of_foreach"
-    " or every_statement_runs or answers_are_those or parameters_reach or shows_one_snapshot or again_lands_once"
+    " or every_statement_runs or (answers_are_those and (merge or travel)) or parameters_reach or shows_one_snapshot"
+    " or again_lands_once"
 )
 if os.environ.get("LAKELATCH_NIGHTLY"):
     FILES += [

@@ -68,7 +68,7 @@ DIFFERENT = {
 
 
 @pytest.mark.parametrize("name", files())
-def test_the_answers_are_those_of_the_connector(spark: Any, tmp_path: Path, name: str) -> None:
+def test_the_answers_are_those_of_the_connector(spark: Any, no_views: None, tmp_path: Path, name: str) -> None:
     theirs = recorded()[name]
     assert [one["sql"] for one in theirs] == files()[name], "run tests/sql/record.py"
     zone = spark.conf.get("spark.sql.session.timeZone")

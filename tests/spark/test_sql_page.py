@@ -24,13 +24,10 @@ def statements(block: str) -> list[tuple[str, str | None]]:
 
 
 def test_every_statement_runs_and_shows_what_the_page_says(
-    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spark: Any, no_views: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     spark_lake.unregister(spark)
-    for known in spark.catalog.listTables():  # views of other tests, which go before a table
-        if known.isTemporary:
-            spark.catalog.dropTempView(known.name)
     ran, wrong, names = 0, [], {"spark": spark}
     try:
         for language, code in _BLOCK.findall(PAGE.read_text()):

@@ -42,7 +42,7 @@ def rows(part: str, *values: int) -> pa.Table:
 @pytest.fixture
 def table() -> Table:
     """Six snapshots: the files of 1 and 2 are replaced by 3, that of 4 by 5."""
-    made = ll.create_table(f"memory://expire-{next(COUNTER)}/t", SCHEMA, partition_by=["p"])
+    made = ll.create_table(f"memory://expire-{__name__}-{next(COUNTER)}/t", SCHEMA, partition_by=["p"])
     made.append(rows("a", 1))
     made.append(rows("a", 2))
     made.overwrite(rows("a", 3), partition={"p": "a"})
@@ -131,7 +131,7 @@ def test_nothing_to_do(table: Table) -> None:
     before = keys(table)
     assert expired(table, retain_max=1) == ExpiryPlan(earliest_id=6)
     assert keys(table) == before
-    empty = ll.create_table(f"memory://expire-{next(COUNTER)}/t", SCHEMA)
+    empty = ll.create_table(f"memory://expire-{__name__}-{next(COUNTER)}/t", SCHEMA)
     assert str(empty.expire()) == "no snapshot expires"
 
 
@@ -392,7 +392,7 @@ def test_a_run_interrupted_anywhere_is_finished_by_the_next(table: Table) -> Non
     expired(table, retain_max=2)
     wanted = keys(table)
     for deletes in itertools.count():
-        store = Crashing(f"memory://expire-{next(COUNTER)}/t")
+        store = Crashing(f"memory://expire-{__name__}-{next(COUNTER)}/t")
         for key, value in space.items():
             store.put(key, value)
         again = Table(store, table.schema)

@@ -50,7 +50,7 @@ class Interrupted(MemoryStore):
 
 
 def created(**options: str) -> Table:
-    store = Interrupted(f"memory://compact-{next(COUNTER)}/t")
+    store = Interrupted(f"memory://compact-{__name__}-{next(COUNTER)}/t")
     schema = new_schema(from_arrow_schema(COLUMNS), partition_keys=["part"], options=options)
     store.put("schema/schema-0", schema.to_json())
     return Table(store, schema)

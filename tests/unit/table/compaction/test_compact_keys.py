@@ -42,7 +42,7 @@ Rows = dict[int, int | None]
 
 
 def created(**options: str) -> Table:
-    store = Interrupted(f"memory://compact-keys-{next(COUNTER)}/t")
+    store = Interrupted(f"memory://compact-keys-{__name__}-{next(COUNTER)}/t")
     texts = {"bucket": "1", "write-only": "true"} | {
         k.replace("__", ".").replace("_", "-"): v for k, v in options.items()
     }
