@@ -40,10 +40,10 @@ def carry_out_call(run: Run, statement: CallStatement) -> Any:
             run.session,
             values,
             tables,
+            run.sparks,
             None if lake is None else lake.catalog,
             about,
-            storage_options={} if lake is None else lake.storage_options,
-            spark_sql=run.sparks,
+            {} if lake is None else lake.storage_options,
         )
         rows = [tuple(row) for row in procedure.run(call)]
     return run.session.createDataFrame(rows, procedure.columns)

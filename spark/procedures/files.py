@@ -5,6 +5,7 @@ Owns: these procedures. Must not know: which files are chosen. Source: format/da
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timezone
 from typing import Any
 
@@ -101,7 +102,7 @@ def compact_database(call: Call) -> Rows:
         values = dict.fromkeys(("partitions", "where", "compact_strategy", "buckets", "order_strategy", "order_by"))
         values |= {"table": name, "options": call.values["options"], "partition_idle_time": None}
         try:
-            compact(Call(call.session, values, call.table_named, lake))
+            compact(replace(call, values=values, lake=lake, identity={}))
             done += 1
         except LakelatchError as error:
             failed.append(f"{name}: {error}")
@@ -136,7 +137,7 @@ def rewrite_file_index(call: Call) -> Rows:
 
 
 def chosen_where(call: Call, table: Table) -> Predicate | None:
-    return chosen(Call(call.session, {**call.values, "partitions": None}, call.table_named), table.schema)
+    return chosen(replace(call, values={**call.values, "partitions": None}), table.schema)
 
 
 def compact_manifest(call: Call) -> Rows:

@@ -32,10 +32,6 @@ class Parameter:
     about: str = ""
 
 
-def _no_sql(text: str) -> Any:
-    raise NotImplementedError(text)
-
-
 @dataclass(frozen=True)
 class Call:
     """A call of a procedure.
@@ -43,19 +39,19 @@ class Call:
     Attributes:
         values: each argument's value, None where none was given.
         table_named: opens the table of a name, as the statement's catalog and database make it.
+        spark_sql: Spark's own `sql`.
         lake: the catalog of the statement.
         identity: `commit_user` and `identifier` for the one commit, if the session says them.
         storage_options: those of the catalog.
-        spark_sql: Spark's own `sql`.
     """
 
     session: Any
     values: Mapping[str, Any]
     table_named: Callable[[str], LakeTable]
+    spark_sql: Callable[..., Any]
     lake: Catalog | None = None
     identity: Mapping[str, Any] = field(default_factory=dict)
     storage_options: Mapping[str, Any] = field(default_factory=dict)
-    spark_sql: Callable[..., Any] = _no_sql
 
     @cached_property
     def table(self) -> LakeTable:
