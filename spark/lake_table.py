@@ -37,7 +37,6 @@ from .reading.scan import read
 from .row_job import changed_by
 from .sessions.session import checked_url
 from .sessions.zones import bound_in, session_zone
-from .sound_buffers import sound
 
 _HISTORY = (
     "snapshot_id bigint, time_ms bigint, kind string, operation string, commit_user string, identifier bigint, schema_id bigint,"
@@ -286,7 +285,7 @@ class LakeMerge:
                 return RowReceipt.of(landed)
         aliases = _aliases(self.condition, target)
         merge = Merge(
-            source_batch(sound(self.source.toArrow()), target.table.schema.fields),
+            source_batch(self.source.toArrow(), target.table.schema.fields),
             self.condition,
             lambda operation_of: target._run(operation_of, about),
             aliases,

@@ -34,7 +34,6 @@ from ..table.writing.writer import TableWriter, keys_of
 from .rows.dynamic import DynamicPlan
 from .rows.numbering import Numbering
 from .rows.postponed import PostponedPlan
-from .sound_buffers import sound
 from .types import arrow_field_for_spark, batch_for_spark
 
 MESSAGE_SCHEMA = "message binary"
@@ -202,7 +201,7 @@ class BucketTask:
 
 def named(batch: Any, names: Sequence[str], schema: TableSchema) -> Any:
     """A batch from Spark with the table's column names, and with its numbers converted for columns of type TIME."""
-    batch = sound(batch.rename_columns(list(names)))
+    batch = batch.rename_columns(list(names))
     for i, name in enumerate(names):
         target = schema.by_name[name].type if name in schema.by_name else None
         if isinstance(target, AtomicType) and target.root == "TIME" and pa.types.is_integer(batch.column(i).type):

@@ -1,6 +1,6 @@
 """A tag file: a snapshot under a name, and for how long the name is to be kept.
 
-Owns: `Tag`, reading and writing its file, `check_tag_name`. Must not know: stores, when a tag is made or deleted.
+Owns: `Tag`, reading and writing its file, the checks of names. Must not know: stores, when a tag is made or deleted.
 Source: format/snapshot §5; H16.
 Invariant: without a retention the file is the snapshot's own, because readers before 0.8 do not know the two fields of a tag.
 """
@@ -130,4 +130,20 @@ def check_tag_name(name: str) -> str:
     new_name(name, "tag")
     if name == SUCCESS_FOLDER:
         raise InvalidArgument(f"tag {name!r} would be where success files are", next_step="use another name")
+    return name
+
+
+def check_chosen_tag_name(name: str) -> str:
+    """Check a name that somebody chose for a new tag, and return it. `VERSION AS OF 3` is a snapshot, so no tag is called `3`.
+
+    Automatic tags of a day without dashes have such names, as Apache Paimon gives them; `tag=` reads them.
+
+    >>> check_chosen_tag_name("v3")
+    'v3'
+    """
+    if check_tag_name(name).isdigit():
+        raise InvalidArgument(
+            f"tag {name!r} has the name of a snapshot: VERSION AS OF {name} means the snapshot",
+            next_step=f"choose another name, such as 'v{name}'",
+        )
     return name

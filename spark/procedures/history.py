@@ -90,17 +90,8 @@ def expire_snapshots(call: Call) -> Rows:
 # ----------------------------------------------------------------------------------------------------------------- tags
 
 
-def _check_new_tag(name: str) -> None:
-    if name.isdigit():
-        raise InvalidArgument(
-            f"tag {name!r} has the name of a snapshot: VERSION AS OF {name} means the snapshot",
-            next_step=f"choose another name, such as 'v{name}'",
-        )
-
-
 def create_tag(call: Call) -> Rows:
     name = call.values["tag"]
-    _check_new_tag(name)
     try:
         call.table.table.create_tag(name, snapshot=call.values["snapshot"], keep=call.text("time_retained"))
     except InvalidArgument as error:
@@ -119,14 +110,12 @@ def replace_tag(call: Call) -> Rows:
 
 
 def rename_tag(call: Call) -> Rows:
-    _check_new_tag(call.values["target_tag"])
     call.table.table.rename_tag(call.values["tag"], call.values["target_tag"])
     return DONE
 
 
 def create_tag_from_timestamp(call: Call) -> Rows:
     table, name, wanted = call.table.table.refresh(), call.values["tag"], call.values["timestamp"]
-    _check_new_tag(name)
     found: list[Snapshot] = [
         s for s in [*table.snapshots(), *(tag.snapshot for tag in table.tags())] if s.time_ms >= wanted
     ]

@@ -2,7 +2,7 @@
 
 Owns: `batches_of`, `can_be_read_again`, how a pandas frame and its index become columns. Must not know: the table's columns.
 Invariants: Nothing of a frame is left out: an index with a name is a column. A batch is so small that each of its columns is one
-Arrow array, however it is decoded. An error names the column.
+Arrow array, however it is decoded; each of its buffers has an address. An error names the column.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def batches_of(data: Any) -> Iterator[pa.RecordBatch]:
     Takes pa.Table, pa.RecordBatch, pa.RecordBatchReader, a pandas or polars frame, anything with an Arrow C stream, or an
     iterable of these. `InvalidArgument`: it is something else, or a column, which it names, has no values that Arrow knows.
     """
-    for batch in _batches(data):
+    for batch in map(_sound, _batches(data)):
         names = batch.schema.names
         if len(set(names)) != len(names):
             twice = next(name for name in names if names.count(name) > 1)
@@ -44,6 +44,19 @@ def batches_of(data: Any) -> Iterator[pa.RecordBatch]:
             yield from pieces(batch)
         else:
             yield batch
+
+
+def _sound(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """A batch whose bytes pyarrow can count.
+
+    Arrow's format allows that lists and texts without any element have no offsets: a buffer without an address, as Java sends
+    it. pyarrow 26 reads them all the same when it counts bytes, which ends the process. A copy has addresses.
+    """
+    for i, column in enumerate(batch.columns):
+        if any(buffer is not None and not buffer.address for buffer in column.buffers()):
+            copy = column.take(pa.array(range(len(column)), pa.int64()))
+            batch = batch.set_column(i, batch.schema.field(i), copy)
+    return batch
 
 
 def _batches(data: Any) -> Iterator[pa.RecordBatch]:

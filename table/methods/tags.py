@@ -48,7 +48,7 @@ class Tags(OpenTable):
         """Give a snapshot a name. Its files are kept until the tag is deleted, also after the snapshot has expired.
 
         Args:
-            name: not empty, without `/`, control characters and spaces at its ends.
+            name: not empty, not of digits alone, without `/`, control characters and spaces at its ends.
             snapshot, tag, timestamp: which snapshot, as for `at`; the newest by default.
             keep: for how long the tag is kept: text such as `7 d`, milliseconds, or a timedelta; option
                 `tag.default-time-retained`. By default it is kept until it is deleted. After that time `expire_tags`, or
@@ -75,7 +75,7 @@ class Tags(OpenTable):
         from ...coordinator.tags.creation import create_tag, find_tag, replace_tag
         from ...coordinator.tags.expiry import wall_time
         from ...coordinator.tags.success import mark_created
-        from ...core.metadata.tag import Tag, check_tag_name
+        from ...core.metadata.tag import Tag, check_chosen_tag_name, check_tag_name
         from ..travel import snapshot_at
 
         self._check_not_pinned()
@@ -92,6 +92,7 @@ class Tags(OpenTable):
         old = find_tag(self.timeline, name) if replace else None
         if old is not None:
             return replace_tag(self.timeline, schema, old, wanted)
+        check_chosen_tag_name(name)
         made = create_tag(self.timeline, wanted)
         if schema.options.get(opt.TAG_SUCCESS_FILE):
             mark_created(self.timeline, name, MACHINE.wall_ms)
@@ -129,10 +130,10 @@ class Tags(OpenTable):
             InvalidArgument: there is no such tag, or another one has the new name.
         """
         from ...coordinator.tags.creation import rename_tag
-        from ...core.metadata.tag import check_tag_name
+        from ...core.metadata.tag import check_chosen_tag_name
 
         self._check_not_pinned()
-        return rename_tag(self.timeline, name, check_tag_name(new_name))
+        return rename_tag(self.timeline, name, check_chosen_tag_name(new_name))
 
     def expire_tags(
         self, *, older_than: Moment = None, dry_run: bool = False, progress: Progress | None = None

@@ -200,6 +200,23 @@ def test_a_retention_that_is_no_time_span_is_refused(table: Table, keep: Any) ->
         table.create_tag("eod", keep=keep)
 
 
+@pytest.mark.parametrize("name", ["3", "20260101", "٣"])
+def test_a_name_of_digits_is_a_snapshot_and_no_new_tag(table: Table, name: str) -> None:
+    """`VERSION AS OF 3` is the snapshot. What others call so is read, replaced, and renamed to another name."""
+    table.create_tag("eod", snapshot=1)
+    for attempt in (table.create_tag, lambda new: table.rename_tag("eod", new)):
+        with pytest.raises(InvalidArgument, match=f"the name of a snapshot.*'v{name}'"):
+            attempt(name)
+    assert [tag.name for tag in table.tags()] == ["eod"]
+    store = table.committer.store
+    store.put(f"tag/tag-{name}", store.get("tag/tag-eod"))
+    assert table.at(tag=name).snapshot().id == 1
+    table.create_tag(name, snapshot=2, replace=True)
+    assert table.at(tag=name).snapshot().id == 2
+    table.rename_tag(name, "v3")
+    assert [tag.name for tag in table.tags()] == ["eod", "v3"]
+
+
 def test_another_tag_of_the_name_is_not_touched(table: Table) -> None:
     """The same again changes nothing, so that a job may be run again."""
     first = table.create_tag("eod", snapshot=2)

@@ -301,3 +301,41 @@ def test_rows_are_matched_by_keys_of_every_form(name: str) -> None:
         merge_of = table.merge(pa.table({"k": keys, "v": [count]}), on=["k"]).when_matched_update_all()
         assert merge_of.when_not_matched_insert_all().execute().rows_updated == count
     assert table.to_arrow().column("v").to_pylist() == [1]
+
+
+# ----------------------------------------------------------------------------------------- buffers without an address
+
+NOWHERE = pa.foreign_buffer(0, 0)
+TEXTS = pa.Array.from_buffers(pa.string(), 0, [None, NOWHERE, pa.py_buffer(b"")])
+NUMBERS = pa.Array.from_buffers(pa.list_(pa.int64()), 0, [None, NOWHERE], children=[pa.array([], pa.int64())])
+NO_LISTS = [pa.py_buffer(b"\1"), pa.py_buffer(bytes(12))]
+"""An empty list and a null: their elements are none."""
+ENTRIES = pa.StructArray.from_arrays(
+    [TEXTS, NUMBERS], fields=[pa.field("key", pa.string(), False), pa.field("value", NUMBERS.type)]
+)
+WITHOUT: dict[str, Any] = {
+    "lists": pa.Array.from_buffers(pa.list_(NUMBERS.type), 2, NO_LISTS, children=[NUMBERS]),
+    "texts in lists": pa.Array.from_buffers(pa.list_(pa.string()), 2, NO_LISTS, children=[TEXTS]),
+    "maps": pa.Array.from_buffers(pa.map_(pa.string(), NUMBERS.type), 2, NO_LISTS, children=[ENTRIES]),
+    "in a row": pa.StructArray.from_arrays(
+        [pa.Array.from_buffers(pa.list_(NUMBERS.type), 2, NO_LISTS, children=[NUMBERS])], ["a"]
+    ),
+    "no rows": NUMBERS,
+    "no texts": TEXTS,
+}
+
+
+@pytest.mark.parametrize(
+    "form", [pa.Table.from_batches, lambda b: b[0], lambda b: pa.RecordBatchReader.from_batches(b[0].schema, b)]
+)
+@pytest.mark.parametrize("kind", WITHOUT)
+def test_lists_without_elements_may_have_no_offsets(kind: str, form: Callable[[Any], Any]) -> None:
+    x = WITHOUT[kind]
+    rows = pa.record_batch([pa.array(range(len(x)), pa.int64()), x], names=["id", "x"])
+    table, expected = made(rows.schema), rows.to_pylist()
+    table.append(form([rows]))
+    assert read(table) == expected
+    table.overwrite(form([rows]))
+    assert read(table) == expected
+    merge(table, form([rows]))
+    assert read(table) == expected
