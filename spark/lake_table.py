@@ -285,7 +285,7 @@ class LakeMerge:
                 return RowReceipt.of(landed)
         aliases = _aliases(self.condition, target)
         merge = Merge(
-            source_batch(self.source.toArrow(), target.table.schema.fields),
+            source_batch(_arrow_rows(self.source), target.table.schema.fields),
             self.condition,
             lambda operation_of: target._run(operation_of, about),
             aliases,
@@ -321,6 +321,20 @@ class LakeOptimize:
         table = self.target.table
         where = bound_in(session_zone(self.target.spark), self.condition, table.refresh().schema)
         return table.optimize(by=names, curve="zorder", where=where, full=full)
+
+
+def _arrow_rows(source: Any) -> Any:
+    """The rows of a source. Arrow has no map whose keys are of no type, which `map()` is to Spark."""
+    try:
+        return source.toArrow()
+    except ValueError as error:
+        untyped = [f.name for f in source.schema.fields if "map<void" in f.dataType.simpleString()]
+        if not untyped:
+            raise
+        raise InvalidArgument(
+            f"column '{untyped[0]}' of the source has a map without a type",
+            next_step="cast it, as in CAST(map() AS MAP<STRING, INT>)",
+        ) from error
 
 
 def _aliases(condition: str, target: LakeTable) -> dict[str, str]:

@@ -181,3 +181,12 @@ def test_another_writer_comes_between(spark: Any, home: ll.Catalog, monkeypatch:
     monkeypatch.setattr(Edit, "find", find)
     assert spark.sql("DELETE FROM lake.db.t WHERE v = 'a'").first()[0] == 2
     assert not others and rows(home) == [(2, "b"), (3, None)]
+
+
+def test_a_map_without_a_type_is_named(spark: Any, home: ll.Catalog) -> None:
+    home.create_table("db.m", pa.schema([("id", pa.int64()), ("m", pa.map_(pa.string(), pa.int32()))]))
+    merge = "MERGE INTO lake.db.m USING (SELECT 1 AS id, {} AS m) s ON m.id = s.id WHEN NOT MATCHED THEN INSERT *"
+    with pytest.raises(ll.InvalidArgument, match=r"column 'm' of the source.*CAST\(map\(\) AS MAP<STRING, INT>\)"):
+        spark.sql(merge.format("map()"))
+    spark.sql(merge.format("CAST(map() AS MAP<STRING, INT>)"))
+    assert rows(home, "db.m") == [(1, [])]
