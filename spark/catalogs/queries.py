@@ -48,7 +48,7 @@ def replaced(run: Run, query: Query) -> tuple[str, dict[str, Any]]:
             " cannot know the table",
             next_step="CREATE TEMPORARY VIEW name AS SELECT …, which shows the rows of now",
         )
-    aliases = _aliases(found)
+    aliases = _aliases(run, query, found)
     frames: dict[str, Any] = {}
     changes: list[tuple[int, int, str]] = []
     for number, (use, located) in enumerate(found):
@@ -150,19 +150,62 @@ def arguments_of(run: Run, text: str) -> Any:
 # ------------------------------------------------------------------------------------------------------------- names
 
 
-def _aliases(found: Sequence[tuple[TableUse, Located]]) -> dict[int, str]:
-    """By the place of a table without another name: the name that it gets, its last part, unless its neighbour has that too."""
-    taken: dict[tuple[int, str], set[str]] = {}
+def _aliases(run: Run, query: Query, found: Sequence[tuple[TableUse, Located]]) -> dict[int, str]:
+    """By the place of a table without another name: the name that it gets.
+
+    It is the last part of its own, unless its neighbour has that too, or something else of the statement is called so, which
+    `lake.air.flights.month` does not mean.
+
+    Raises:
+        InvalidArgument: the statement also says `flights.month`, which may mean either.
+    """
+    tables: dict[str, set[str]] = {}
+    neighbours: dict[tuple[int, str], set[str]] = {}
     for use, located in found:
         if not use.aliased:
-            taken.setdefault((use.scope, use.name.parts[-1].lower()), set()).add(located.name)
-    return {
-        use.start: use.name.parts[-1]
-        if len(taken[use.scope, use.name.parts[-1].lower()]) == 1
-        else located.name.replace(".", "_")
-        for use, located in found
-        if not use.aliased
-    }
+            last = use.name.parts[-1].lower()
+            tables.setdefault(last, set()).add(located.name)
+            neighbours.setdefault((use.scope, last), set()).add(located.name)
+    whole = {ref: meant for ref in query.references if (meant := _meant(query, ref, found))}
+    unsure = {name for name in tables if any(name in meant for meant in whole.values())}
+    unsure = {name for name in unsure if len(tables[name]) > 1 or _is_anothers(query, name, found)}
+    for ref in query.references:
+        if ref not in whole and ref.parts[0].lower() in unsure:
+            raise InvalidArgument(
+                f"{ref}, {at(run.text, ref.start)}, may mean several tables",
+                next_step=f"give them other names: FROM {min(tables[ref.parts[0].lower()])} AS a",
+            )
+    aliases = {}
+    for use, located in found:
+        if not use.aliased:
+            last = use.name.parts[-1]
+            own = len(neighbours[use.scope, last.lower()]) == 1 and last.lower() not in unsure
+            aliases[use.start] = last if own else located.name.replace(".", "_")
+    return aliases
+
+
+def _is_anothers(query: Query, name: str, found: Sequence[tuple[TableUse, Located]]) -> bool:
+    """Has a query, or a table that is not ours, this name too?"""
+    ours = {use.start for use, _ in found}
+    others = (use.name.parts[-1].lower() for use in query.tables if use.start not in ours and not use.aliased)
+    return name in query.aliases or name in others
+
+
+def _meant(query: Query, reference: Name, found: Sequence[tuple[TableUse, Located]]) -> dict[str, tuple[int, set[int]]]:
+    """Which tables `lake.air.flights.month` and `air.flights.*` begin with: by their last part, how many parts, and the uses."""
+    meant: dict[str, tuple[int, set[int]]] = {}
+    given = tuple(part.lower() for part in reference.parts)
+    is_star = re.match(r"\s*\.\s*\*", query.text[reference.end :]) is not None
+    for use, located in found:
+        if use.aliased:
+            continue
+        full = tuple(part.lower() for part in (located.place.full.split(".", 2) if located.place else use.name.parts))
+        full = (*full[:-1], use.name.parts[-1].lower())
+        for short in range(len(full) - 1):
+            prefix = full[short:]
+            if given[: len(prefix)] == prefix and len(given) + is_star > len(prefix):
+                meant.setdefault(full[-1], (len(prefix), set()))[1].add(use.start)
+    return meant
 
 
 def _requalified(
@@ -173,18 +216,7 @@ def _requalified(
     aliases: Mapping[int, str],
 ) -> list[tuple[int, int, str]]:
     """`lake.air.flights.month` and `air.flights.*` by the name that the table has got."""
-    meant: dict[str, int] = {}
-    for use, located in found:
-        if use.aliased:
-            continue
-        full = tuple(part.lower() for part in (located.place.full.split(".", 2) if located.place else use.name.parts))
-        full = (*full[:-1], use.name.parts[-1].lower())
-        for short in range(len(full) - 1):
-            prefix = full[short:]
-            given = tuple(part.lower() for part in reference.parts)
-            is_star = re.match(r"\s*\.\s*\*", query.text[reference.end :]) is not None
-            if given[: len(prefix)] == prefix and len(given) + is_star > len(prefix):
-                meant[aliases[use.start]] = len(prefix)
+    meant = {aliases[use]: length for length, uses in _meant(query, reference, found).values() for use in uses}
     if not meant:
         return []
     if len(meant) > 1:

@@ -74,6 +74,7 @@ class Query:
         references: the names of several parts that are no tables, such as `air.flights.month`.
         what: its first words, such as `CREATE VIEW`.
         persists: does Spark keep its text, and run it later?
+        aliases: the other names of tables, and the names of queries, in lower case.
     """
 
     text: str
@@ -81,6 +82,7 @@ class Query:
     references: tuple[Name, ...] = ()
     what: str = "SELECT"
     persists: bool = False
+    aliases: frozenset[str] = frozenset()
 
     @property
     def travels(self) -> bool:

@@ -65,10 +65,10 @@ def query_of(
     text = _blanked(reader, spans, select_at)
     cover = _covered(reader, spans, text, formatted)
     several = [name for name in cover.names.values() if len(name.parts) > 1]
-    tables = _parsed(cover, reader)
+    tables, aliases = _parsed(cover, reader)
     uses = tuple(_use(reader, cover, found) for found in tables if found.start in cover.names)
     taken = {use.start for use in uses}
-    return Query(text, uses, tuple(name for name in several if name.start not in taken), what)
+    return Query(text, uses, tuple(name for name in several if name.start not in taken), what, aliases=aliases)
 
 
 def _blanked(reader: Reader, spans: Sequence[Span], select_at: int | None) -> str:
@@ -195,17 +195,17 @@ class _Found:
     scope: int
 
 
-def _parsed(cover: _Cover, reader: Reader) -> list[_Found]:
-    """The tables, in the order of their places. Time travel behind what is no table was none."""
+def _parsed(cover: _Cover, reader: Reader) -> tuple[list[_Found], frozenset[str]]:
+    """The tables, in the order of their places, and the other names. Time travel behind what is no table was none."""
     try:
-        found = _tables("".join(cover.text))
+        found, aliases = _tables("".join(cover.text))
     except _parse_errors() as error:
         first: Exception | None = error
     else:
         first = None
         ends = {cover.names[f.start].end for f in found if f.start in cover.names}
         if cover.travels.keys() <= ends and cover.options.keys() <= ends:
-            return found
+            return found, aliases
     for covered in (cover.travels, cover.options):
         for name_end, (_, end) in list(covered.items()):
             if first is not None or name_end not in ends:
@@ -225,7 +225,7 @@ def _parse_errors() -> tuple[type[Exception], ...]:
     return (SqlglotError, RecursionError)
 
 
-def _tables(text: str) -> list[_Found]:
+def _tables(text: str) -> tuple[list[_Found], frozenset[str]]:
     import sqlglot
     from sqlglot import exp
 
@@ -237,12 +237,14 @@ def _tables(text: str) -> list[_Found]:
     finally:
         logger.setLevel(level)
     found: dict[int, _Found] = {}
+    aliases: set[str] = set()
     scopes: dict[int, int] = {}
     for tree in trees:
         if tree is None:
             continue
         if isinstance(tree, exp.Command) or tree.find(exp.Command) is not None:
             raise sqlglot.ParseError("a statement of a form that is not known")
+        aliases.update(alias.name.lower() for alias in tree.find_all(exp.TableAlias))
         for table in tree.find_all(exp.Table):
             identifier = table.this
             if not isinstance(identifier, exp.Identifier) or "start" not in identifier.meta:
@@ -252,7 +254,7 @@ def _tables(text: str) -> list[_Found]:
                 aliased = table.args.get("alias") is not None
                 select = id(table.find_ancestor(exp.Select))
                 found[start] = _Found(start, aliased, scopes.setdefault(select, len(scopes)))
-    return [found[start] for start in sorted(found)]
+    return [found[start] for start in sorted(found)], frozenset(aliases)
 
 
 def _is_common(table: Any, exp: Any) -> bool:

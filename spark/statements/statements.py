@@ -28,7 +28,7 @@ from ..grammar.words import at
 from ..sessions.identity import settled
 from ..sessions.session import setting
 
-_VARIABLE = re.compile(r"\$\{([^{}]+)\}")
+_VARIABLE = re.compile(r"\$\{(?:\w+?:)?\S+?\}")
 
 
 class Statements:
@@ -82,10 +82,19 @@ class Statements:
         return found is None
 
     def _substituted(self, sql: str) -> str:
-        """The text with the values of `${name}`, which Spark puts in before it reads the text."""
+        """The text with the values of `${name}`, `${env:HOME}` and the like, which Spark puts in before it reads the text."""
         if "${" not in sql or setting(self._session, "spark.sql.variable.substitute", "true").lower() != "true":
             return sql
-        return _VARIABLE.sub(lambda found: str(self._session.conf.get(found[1], None) or found[0]), sql)
+        return _VARIABLE.sub(lambda found: self._value_of(found[0]), sql)
+
+    def _value_of(self, variable: str) -> str:
+        """What Spark puts in, which it does inside of quotes too."""
+        try:
+            return str(self._sql(f"SELECT 1 AS `_{variable}`").columns[0])[1:]
+        except ParseException as error:
+            raise Unsupported(
+                f"the variable {variable}, whose value has a backtick", next_step="give it as a parameter, `:name`"
+            ) from error
 
 
 def carry_out_statement(run: Run, statement: Statement) -> Any:
@@ -104,7 +113,8 @@ def carry_out_statement(run: Run, statement: Statement) -> Any:
         return None
     references = tuple(name for query in queries for name in query.references)
     what, persists = (queries[0].what, queries[0].persists) if isinstance(statement, Query) else ("", False)
-    whole = Query(run.text, tables, references, what, persists)
+    aliases = frozenset(alias for query in queries for alias in query.aliases)
+    whole = Query(run.text, tables, references, what, persists, aliases)
     return frame_of(run, whole)
 
 

@@ -225,6 +225,61 @@ def test_parameters_reach_queries_conditions_and_values(spark: Any, home: ll.Cat
     assert spark.sql("SELECT count(*) FROM lake.db.t TIMESTAMP AS OF :at", {"at": "2999-01-01"}).first()[0] == 5
 
 
+def test_whole_names_mean_their_own_table_inside_of_other_queries(spark: Any, home: ll.Catalog) -> None:
+    """Each table is renamed inside of a statement; a table, a query or an alias of the same last name must not catch it."""
+    home.create_database("other")
+    home.create_table("other.t", ROWS.schema).append(ROWS.slice(2, 1))
+    spark.range(2, 3).createOrReplaceTempView("three")
+    ours = "SELECT id FROM lake.db.t WHERE EXISTS (SELECT 1 FROM {} WHERE {} = lake.db.t.id)"
+    for text, wanted in {
+        ours.format("lake.other.t", "lake.other.t.id"): [3],
+        ours.format("lake.other.t", "other.t.id"): [3],
+        ours.format("(SELECT 2 AS id) AS t", "t.id"): None,
+        ours.format("(SELECT 2 AS id) AS T", "id"): [2],
+        f"WITH t AS (SELECT 2 AS id) {ours.format('t', 'id')}": [2],
+        "SELECT id, (SELECT max(lake.other.t.id) FROM lake.other.t WHERE lake.other.t.id <= lake.db.t.id) AS t FROM lake.db.t"
+        " ORDER BY id": [1, 2, 3],
+        "SELECT lake.db.t.id FROM lake.db.t, LATERAL (SELECT * FROM lake.other.t WHERE lake.other.t.id = lake.db.t.id) x": [
+            3
+        ],
+        "SELECT t.id FROM lake.db.t WHERE lake.db.t.id > 2": [3],
+        "SELECT t.id FROM lake.db.t WHERE db.t.id IN (SELECT lake.db.t.id FROM lake.db.t VERSION AS OF 1) ORDER BY 1": [
+            1,
+            2,
+            3,
+        ],
+    }.items():
+        if wanted is None:
+            with pytest.raises(ll.InvalidArgument, match=r"t\.id, at line 1.*FROM lake\.db\.t AS a"):
+                spark.sql(text)
+        else:
+            assert [row[0] for row in spark.sql(text).collect()] == wanted, text
+
+
+def test_all_that_spark_puts_in_is_put_in(spark: Any, home: ll.Catalog) -> None:
+    """Variables of the environment, variables in variables, and those that are not set, as Spark itself has them."""
+    given = {"my.inner": "b", "my.outer": "${my.inner}", "my.quoted": "it''s", "my.tick": "`"}
+    for key, value in given.items():
+        spark.conf.set(key, value)
+    try:
+        for variable in (
+            "${my.outer}",
+            "${spark:my.outer}",
+            "${hiveconf:my.inner}",
+            "${env:HOME}",
+            "${no.such}",
+            "${my.quoted}",
+        ):
+            spark.sql(f"UPDATE lake.db.t SET v = '{variable}' WHERE id = 1")
+            wanted = spark.sql(f"SELECT '{variable}'").first()[0]
+            assert spark.table("lake.db.t").where("id = 1").first()["v"] == wanted, variable
+        with pytest.raises(ll.Unsupported, match="backtick"):
+            spark.sql("DELETE FROM lake.db.t WHERE v = '${my.tick}'")
+    finally:
+        for key in given:
+            spark.conf.unset(key)
+
+
 def test_variables_of_the_session_are_put_in_before_a_statement_is_read(spark: Any, home: ll.Catalog) -> None:
     spark.conf.set("my.table", "lake.db.t")
     try:
