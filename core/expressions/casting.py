@@ -16,11 +16,13 @@ import pyarrow.compute as pc
 from ..errors import InvalidArgument
 from ..rows.arrow import to_arrow
 from ..rows.types import DataType, sql
-from .functions import rounded
+from .functions import as_double, rounded
 from .scope import Scope, as_instant, as_local, is_instant
 
 _is = pa.types
 _MICROS = 1_000_000
+_SMALL_DIGITS = 20
+"""A double below 10 to minus this power has digits that no DECIMAL of so many after the point sees."""
 _ZONED = r":\S*(Z|[+-]\d{2}(:?\d{2})?)$"
 
 
@@ -36,8 +38,10 @@ def cast(scope: Scope, value: Any, data_type: DataType) -> Any:
         return _of_text(scope, value, target)
     if _is.is_integer(target) and (_is.is_floating(given) or _is.is_decimal(given)):
         value = pc.trunc(value)
-    if _is.is_decimal(target) and _is.is_decimal(given):
-        value = rounded(value, target.scale)
+    if _is.is_decimal(target) and _is_number(given) and not _is.is_boolean(given):
+        value = rounded(_as_decimal(value, target), target.scale)
+    if _is.is_decimal(given) and _is.is_floating(target):
+        return pc.cast(as_double(value), target)
     if _is.is_floating(given) and _is.is_string(target):
         raise InvalidArgument(f"{scope}: a number of type {given} has no one text: cast it to DECIMAL first")
     if _is.is_timestamp(target) and target.tz is not None:
@@ -50,6 +54,17 @@ def cast(scope: Scope, value: Any, data_type: DataType) -> Any:
     return pc.cast(value, target, safe=not (_is.is_timestamp(given) and _is.is_date(target)))
 
 
+def _as_decimal(number: Any, target: Any) -> Any:
+    """A number that can be rounded to a DECIMAL: of a double, the shortest text that means it, as in Spark."""
+    if _is.is_integer(number.type):
+        return pc.cast(number, pa.decimal128(20, 0))
+    if not _is.is_floating(number.type) or target.scale > _SMALL_DIGITS:
+        return number
+    is_small = pc.less(pc.abs(number), pa.scalar(10.0**-_SMALL_DIGITS, number.type))
+    text = pc.cast(pc.if_else(is_small, pa.scalar(0.0, number.type), number), pa.string())
+    return pc.cast(text, pa.decimal256(76, 38))
+
+
 def _is_number(t: Any) -> bool:
     return bool(_is.is_integer(t) or _is.is_floating(t) or _is.is_decimal(t) or _is.is_boolean(t))
 
@@ -60,7 +75,7 @@ def _is_moment(t: Any) -> bool:
 
 def _of_text(scope: Scope, text: Any, target: Any) -> Any:
     """Text with a zone is a point in time by itself, and any other text in the zone of the scope."""
-    if _is.is_boolean(target):
+    if _is.is_boolean(target) or _is.is_string(target) or _is.is_binary(target) or _is.is_fixed_size_binary(target):
         return pc.cast(text, target)
     text = pc.utf8_trim_whitespace(text)
     if not (_is.is_timestamp(target) and target.tz is not None):

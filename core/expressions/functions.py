@@ -22,6 +22,8 @@ from .scope import Scope, as_instant, as_local, is_instant, read_as
 _is = pa.types
 _DIGITS = {1: 3, 2: 5, 4: 10, 8: 20}
 _MOST_DIGITS = 38
+_LEAST_SCALE = 6
+"""Digits after the point that a quotient of decimals has at least, as in Spark."""
 
 
 Function = Callable[[Scope, list[Any]], Any]
@@ -73,12 +75,20 @@ def unified(where: Scope, values: Sequence[Any]) -> list[Any]:
             target = pa.timestamp(finest, times[0].tz)
         else:
             _refuse(where, "a choice", *typed[:2])
-    return [_as(where, v, target) for v in values]
+    return [as_type(where, v, target) for v in values]
 
 
-def _as(where: Scope, value: Any, target: pa.DataType) -> Any:
+def as_double(value: Any) -> Any:
+    """The doubles next to some numbers. Arrow multiplies the digits of a decimal, and so misses 2.55."""
+    return pc.cast(pc.cast(value, pa.string()) if _is.is_decimal(value.type) else value, pa.float64(), safe=False)
+
+
+def as_type(where: Scope, value: Any, target: pa.DataType) -> Any:
+    """A value as the type that `unified` has found for it. Integers beyond 2**53 become the doubles next to them, as in Spark."""
     if value.type == target:
         return value
+    if _is.is_float64(target) and _is_number(value):
+        return as_double(value)
     if _is_text(value) and isinstance(value, pa.Scalar) and not _is.is_large_string(target):
         return read_as(where, value, target)
     return pc.cast(_as_decimal(value) if _is.is_decimal(target) and _is_number(value) else value, target)
@@ -117,7 +127,7 @@ def _aligned(where: Scope, op: str, a: Any, b: Any) -> tuple[Any, Any]:
         target = _common_number([a, b])
         if target == pa.int64():
             return a, b
-        return _as(where, a, target), _as(where, b, target)
+        return as_type(where, a, target), as_type(where, b, target)
     if _is_text(a) and _is_text(b):
         return a, b
     for one, other, order in ((a, b, 1), (b, a, -1)):
@@ -206,7 +216,7 @@ def _operands(where: Scope, op: str, a: Any, b: Any) -> tuple[Any, Any]:
     if not (_is_number(a) and _is_number(b)):
         _refuse(where, f"'{op}'", a, b)
     if _is.is_floating(a.type) or _is.is_floating(b.type):
-        return pc.cast(a, pa.float64()), pc.cast(b, pa.float64())
+        return as_double(a), as_double(b)
     if _is.is_decimal(a.type) or _is.is_decimal(b.type):
         a, b = _as_decimal(a), _as_decimal(b)
         if a.type.precision + b.type.precision + a.type.scale + b.type.scale + 2 > _MOST_DIGITS:
@@ -243,7 +253,19 @@ def _divide(where: Scope, values: list[Any]) -> Any:
     if _is.is_integer(a.type):
         a, b = pc.cast(a, pa.float64(), safe=False), pc.cast(b, pa.float64(), safe=False)
     _refuse_zero(where, a, b)
-    return pc.divide(a, b)
+    return _quotient(a, b) if _is.is_decimal(a.type) else pc.divide(a, b)
+
+
+def _quotient(a: Any, b: Any) -> Any:
+    """The quotient of decimals with as many digits after the point as in Spark, the last one rounded. Arrow cuts after fewer."""
+    whole = a.type.precision - a.type.scale + b.type.scale
+    scale = max(_LEAST_SCALE, a.type.scale + b.type.precision + 1)
+    if whole + scale > _MOST_DIGITS:
+        scale = max(_MOST_DIGITS - whole, min(scale, _LEAST_SCALE))
+    more = max(scale + 1 - (a.type.scale + b.type.precision - b.type.scale + 1), 0)
+    a = pc.cast(a, pa.decimal256(min(a.type.precision + more, 76), a.type.scale + more))
+    found = pc.divide(a, pc.cast(b, pa.decimal256(b.type.precision, b.type.scale)))
+    return pc.cast(rounded(found, scale), _decimal_type(min(whole + scale, _MOST_DIGITS), scale))
 
 
 def _modulo(where: Scope, values: list[Any]) -> Any:
@@ -292,6 +314,21 @@ def _on_text(kernel: Callable[[Any], Any], name: str) -> Function:
     return function
 
 
+def _cased(plain: Callable[[Any], Any], full: Callable[[str], str]) -> Callable[[Any], Any]:
+    """Upper or lower case as Java has it, where one letter may become several; Arrow changes each letter alone."""
+
+    def kernel(text: Any) -> Any:
+        if isinstance(text, pa.Scalar):
+            return pa.scalar(full(text.as_py()), text.type) if text.is_valid else text
+        if pc.all(pc.string_is_ascii(text)).as_py() is not False:
+            return plain(text)
+        words = text.dictionary_encode()
+        changed = [None if word is None else full(word) for word in words.dictionary.to_pylist()]
+        return pa.array(changed, text.type).take(words.indices)
+
+    return kernel
+
+
 def _substring(where: Scope, values: list[Any]) -> Any:
     text, *numbers = values
     if not _is_text(text) or not numbers or any(not isinstance(n, pa.Scalar) or not n.is_valid for n in numbers):
@@ -322,8 +359,23 @@ def _if(where: Scope, values: list[Any]) -> Any:
     return pc.if_else(pc.fill_null(values[0], False), *unified(where, values[1:]))
 
 
-def _extreme(kernel: Any) -> Function:
-    return lambda where, values: kernel(*unified(where, values), skip_nulls=True)
+def _greatest(where: Scope, values: list[Any]) -> Any:
+    values = unified(where, values)
+    found = _extreme(pc.max_element_wise, values)
+    for value in values if _is.is_floating(found.type) else ():
+        found = pc.if_else(pc.fill_null(pc.is_nan(value), False), value, found)
+    return found
+
+
+def _least(where: Scope, values: list[Any]) -> Any:
+    return _extreme(pc.min_element_wise, unified(where, values))
+
+
+def _extreme(kernel: Any, values: Sequence[Any]) -> Any:
+    kind = values[0].type
+    if not _is.is_timestamp(kind):
+        return kernel(*values, skip_nulls=True)
+    return pc.cast(kernel(*(pc.cast(v, pa.int64()) for v in values), skip_nulls=True), kind)  # none has a zone
 
 
 def rounded(value: Any, digits: int) -> Any:
@@ -370,8 +422,8 @@ FUNCTIONS: Mapping[str, Function] = {
     "like": _like,
     "||": _concat,
     "concat": _concat,
-    "upper": _on_text(pc.utf8_upper, "UPPER"),
-    "lower": _on_text(pc.utf8_lower, "LOWER"),
+    "upper": _on_text(_cased(pc.ascii_upper, str.upper), "UPPER"),
+    "lower": _on_text(_cased(pc.ascii_lower, str.lower), "LOWER"),
     "trim": _on_text(lambda text: pc.utf8_trim(text, " "), "TRIM"),
     "length": _on_text(pc.utf8_length, "LENGTH"),
     "substring": _substring,
@@ -381,8 +433,8 @@ FUNCTIONS: Mapping[str, Function] = {
     "nvl": _coalesce,
     "nullif": _nullif,
     "if": _if,
-    "greatest": _extreme(pc.max_element_wise),
-    "least": _extreme(pc.min_element_wise),
+    "greatest": _greatest,
+    "least": _least,
     "abs": _on_number(pc.abs_checked, "ABS"),
     "floor": _on_number(pc.floor, "FLOOR"),
     "ceil": _on_number(pc.ceil, "CEIL"),

@@ -56,7 +56,7 @@ def replaced(run: Run, query: Query) -> tuple[str, dict[str, Any]]:
         frames[name] = frame_at(run, located, use)
         changes.append((use.start, use.end, f"{{{name}}}"))
         if not use.aliased:
-            changes.append((use.alias_at, use.alias_at, f" AS {quoted_name(aliases[use.start])}"))
+            changes.append((use.alias_at, use.alias_at, f" AS {_literal(aliases[use.start])}"))
     for reference in query.references:
         changes += _requalified(run, query, reference, found, aliases)
     return _spliced(query.text, changes, formatted=bool(run.named)), frames
@@ -226,7 +226,7 @@ def _requalified(
     (alias, length), *_ = meant.items()
     words = [word for word in words_of(run.text) if reference.start <= word.start < reference.end]
     end = words[2 * length - 2].end
-    return [(reference.start, end, quoted_name(alias))]
+    return [(reference.start, end, _literal(alias))]
 
 
 def _spliced(text: str, changes: Sequence[tuple[int, int, str]], formatted: bool) -> str:
@@ -236,6 +236,10 @@ def _spliced(text: str, changes: Sequence[tuple[int, int, str]], formatted: bool
         parts += [_braced(text[last:start], formatted), new]
         last = end
     return "".join([*parts, _braced(text[last:], formatted)])
+
+
+def _literal(name: str) -> str:
+    return _braced(quoted_name(name), formatted=False)
 
 
 def _braced(text: str, formatted: bool) -> str:

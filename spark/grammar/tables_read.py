@@ -105,6 +105,9 @@ def _covered(reader: Reader, spans: Sequence[Span], text: str, formatted: bool) 
             elif word.kind == "hint":
                 cover.blank(word.start, word.end)
                 reader.at += 1
+            elif _begins_number(reader):  # .5, which is no number to sqlglot's dialect
+                cover.text[word.start : reader.peek(1).end] = "1".ljust(reader.peek(1).end - word.start)
+                reader.at += 2
             elif word.upper == "TABLE" and not _follows_dot(reader) and _whole_table(reader, first):
                 _cover_table(reader, cover)
             elif word.is_name and not _follows_dot(reader):
@@ -113,6 +116,13 @@ def _covered(reader: Reader, spans: Sequence[Span], text: str, formatted: bool) 
                 reader.at += 1
     reader.at = before
     return cover
+
+
+def _begins_number(reader: Reader) -> bool:
+    word, after = reader.peek(), reader.words[reader.at + 1 : reader.at + 2]
+    before = reader.words[reader.at - 1] if reader.at else None
+    stands_alone = before is None or before.end < word.start or before.kind == "sign"
+    return word.raw == "." and stands_alone and bool(after) and after[0].kind == "number" and after[0].start == word.end
 
 
 def _follows_dot(reader: Reader) -> bool:

@@ -29,6 +29,11 @@ _RESERVED = frozenset(
 )
 _TYPED = frozenset("DATE TIME TIMESTAMP TIMESTAMP_NTZ TIMESTAMP_LTZ".split())
 _JOINING = frozenset("+ - * / % || & | ^ DIV ::".split())
+_NOT_HERE = frozenset(
+    "RLIKE REGEXP ILIKE DIV DISTINCT UNKNOWN FROM FOR BOTH LEADING TRAILING COLLATE SOME ANY ALL".split()
+)
+"""Words of operators that only Spark has. `IS DISTINCT FROM` and `TRIM(BOTH x FROM y)` begin with words that are known."""
+_SIGNS_NOT_HERE = frozenset("! & | ^ ~ :: << >> >>> -> => [ ]".split())
 _NUMBER_ENDS = "lLsSyYdDfFbB"
 _OF_EACH_ROW = frozenset(
     "rand randn random uuid randstr uniform shuffle monotonically_increasing_id spark_partition_id input_file_name"
@@ -45,11 +50,18 @@ _MEANINGS: Mapping[str, Callable[[str], bool]] = {
 
 @dataclass(frozen=True)
 class Table:
-    """What names of one table look like: its columns, the words before the dot, and the word for it in the result."""
+    """What names of one table look like.
+
+    Attributes:
+        qualifiers: the words before the dot.
+        word: the word for the table in the result.
+        singles: the columns of type FLOAT. Spark compares them, and counts with them, as doubles.
+    """
 
     columns: Sequence[str]
     qualifiers: Sequence[tuple[str, ...]]
     word: str | None
+    singles: frozenset[str] = frozenset()
 
 
 def qualifiers_of(name: Name, alias: str | None, full: Sequence[str] = ()) -> list[tuple[str, ...]]:
@@ -114,6 +126,10 @@ class Translation:
             hexadecimal = word.raw[0] in "xX"
             return word.raw if hexadecimal else _plain_number(word.raw)
         if word.kind == "sign":
+            if word.raw in _SIGNS_NOT_HERE:
+                raise self._only_sparks(word)
+            if word.raw == "." and not reader.ended and reader.peek().kind == "number":
+                return f"0.{_plain_number(reader.next().raw)}"
             return word.raw
         if word.kind == "hint":
             return ""
@@ -150,6 +166,8 @@ class Translation:
         found = self._found(name)
         if found is not None:
             return found
+        if word.kind == "word" and word.upper in _NOT_HERE:
+            raise self._only_sparks(word)
         raise self._no_column(name)
 
     def _found(self, name: Name) -> str | None:
@@ -165,7 +183,8 @@ class Translation:
                 next_step="write the table's name before it",
             )
         table, path = owners[0]
-        return ".".join("`" + part.replace("`", "``") + "`" for part in ((table.word, *path) if table.word else path))
+        found = ".".join("`" + part.replace("`", "``") + "`" for part in ((table.word, *path) if table.word else path))
+        return f"CAST({found} AS DOUBLE)" if path[0] in table.singles and len(path) == 1 else found
 
     def _qualified(self, parts: Sequence[str], table: Table) -> bool:
         return any(self._same(parts[: len(q)], q) and len(parts) > len(q) for q in table.qualifiers)
@@ -194,6 +213,12 @@ class Translation:
             next_step=f"there are {known}",
         )
 
+    def _only_sparks(self, word: Word) -> Unsupported:
+        return Unsupported(
+            f"{word.raw} with columns, {at(self.run.text, word.start)}, is none of the operators that change rows",
+            next_step=f"docs/row-level.md lists them; or use {OTHER_WAY}",
+        )
+
     def _unknown_function(self, word: Word) -> None:
         raise Unsupported(
             f"{word.raw}(…) of columns, {at(self.run.text, word.start)}, is none of the functions that change rows",
@@ -205,7 +230,7 @@ class Translation:
     def _computed(self, reader: _Words, parts: list[str]) -> bool:
         """Take an operand, or operands that are joined, which no column is in, if only Spark can compute them."""
         start = reader.at
-        span = reader.operand()
+        span = None if reader.after_as else reader.operand()
         if span is None:
             return False
         after_first = reader.at
@@ -341,6 +366,11 @@ class _Words(Reader):
             self.at = start
             return None
         return start, self.at
+
+    @property
+    def after_as(self) -> bool:
+        """Does the name of a type come, of CAST(… AS?"""
+        return self.at > 0 and self.words[self.at - 1].upper == "AS"
 
     @property
     def in_cast(self) -> bool:

@@ -9,9 +9,11 @@ Invariants: rows of the table that the statement names are changed, or none. A s
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from ...core.errors import InvalidArgument, LakelatchError, Unsupported
+from ...core.rows.types import AtomicType
 from ...table.rowlevel.receipt import RowReceipt
 from ...table.table import Table as LakeRows
 from ..catalogs.names import Located
@@ -91,11 +93,15 @@ def merge(run: Run, statement: MergeInto) -> Any:
     target = target_of(run, located)
     source = _source(run, statement, target.table)
     columns = source.columns
-    theirs = Table(columns, _source_names(statement), _S)
-    own = Table(target.table.schema.names, _names_of(run, statement, located), _T)
+    singles = frozenset(f.name for f in source.schema.fields if f.dataType.typeName() == "float")
+    theirs = Table(columns, _source_names(statement), _S, singles)
+    own = _of_rows(run, target.table, statement, located, _T)
     both, ours_only, theirs_only = (Translation(run, tables) for tables in ([own, theirs], [own], [theirs]))
+    joined = Translation(
+        run, [replace(table, singles=frozenset()) for table in (own, theirs)]
+    )  # columns match as they are
     with identity_of(run.session) as about:
-        merging = target.merge(source, both.text(statement.condition), **about)
+        merging = target.merge(source, joined.text(statement.condition), **about)
         if statement.evolves:
             merging = merging.withSchemaEvolution()
         for clause in statement.clauses:
@@ -199,8 +205,13 @@ def _names_of(run: Run, statement: Delete | Update | MergeInto, located: Located
     return qualifiers_of(statement.name, statement.alias, full)
 
 
-def _of_rows(run: Run, table: LakeRows, statement: Delete | Update, located: Located) -> Table:
-    return Table(table.schema.names, _names_of(run, statement, located), None)
+def _of_rows(
+    run: Run, table: LakeRows, statement: Delete | Update | MergeInto, located: Located, word: str | None = None
+) -> Table:
+    singles = frozenset(
+        f.name for f in table.schema.fields if isinstance(f.type, AtomicType) and f.type.root == "FLOAT"
+    )
+    return Table(table.schema.names, _names_of(run, statement, located), word, singles)
 
 
 def _source_names(statement: MergeInto) -> list[tuple[str, ...]]:

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ...core.expressions.functions import unified
+from ...core.expressions.functions import as_type, unified
 from ...core.expressions.scope import Scope
 from .operation import distinct
 
@@ -108,6 +108,11 @@ def _plain(values: pa.Array) -> pa.Array:
     if not _is.is_floating(values.type):
         return values
     return pc.add(values.cast(pa.float64()), 0.0)
+
+
+def as_common(where: str, column: pa.Array, target: pa.DataType) -> pa.Array:
+    """A key column as the type that both sides have in common."""
+    return as_type(Scope(where), column, target)
 
 
 def common(where: str, columns: Sequence[pa.Array]) -> list[pa.Array]:

@@ -26,7 +26,7 @@ from ...core.metadata.snapshot import OperationWord
 from ...core.rows.sizes import spans, widths
 from ...core.rows.whole import one_batch
 from .assignments import Assignment
-from .join import KeyJoin, common
+from .join import KeyJoin, as_common, common
 from .operation import DELETED, Found, all_but, distinct
 
 _MOST_PAIRS = 1 << 20
@@ -152,7 +152,7 @@ class MergeRows:
                 join = KeyJoin([s for s, _ in both], self.source.num_rows)
                 self._joins[types] = join, tuple(s.type for s, _ in both)
             join, wanted = self._joins[types]
-        return join.pairs([k if k.type == t else pc.cast(k, t) for k, t in zip(keys, wanted, strict=True)], count)
+        return join.pairs([as_common("on", k, t) for k, t in zip(keys, wanted, strict=True)], count)
 
     @cached_property
     def _joins(self) -> dict[tuple[pa.DataType, ...], tuple[KeyJoin, tuple[pa.DataType, ...]]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -190,3 +191,78 @@ def test_a_map_without_a_type_is_named(spark: Any, home: ll.Catalog) -> None:
         spark.sql(merge.format("map()"))
     spark.sql(merge.format("CAST(map() AS MAP<STRING, INT>)"))
     assert rows(home, "db.m") == [(1, [])]
+
+
+VALUES = """
+    SELECT 1 AS id, CAST(0.1 AS FLOAT) AS f, -2.55BD AS m, ' x ' AS s, CAST('NaN' AS DOUBLE) AS d, 7L AS b
+    UNION ALL SELECT 2, CAST(1.5 AS FLOAT), 2.50BD, 'Straße', -2.5D, -3L
+    UNION ALL SELECT 3, NULL, NULL, NULL, NULL, NULL
+"""
+ALIKE = [
+    "f = 0.1",
+    "f = 1.5",
+    "f < 0.1",
+    "f > 0.1",
+    "f IN (0.1, 1.5)",
+    "f = CAST(0.1 AS FLOAT)",
+    "f * 2 = 0.2",
+    "CAST(m AS DOUBLE) = -2.55D",
+    "m / 3 = 0.833333",
+    "CAST(m AS DECIMAL(12,1)) = 2.5",
+    "CAST('1.5' AS DECIMAL(5, 1)) < m",
+    "CAST(s AS BINARY) = X'207820'",
+    "CAST(s AS STRING) = ' x '",
+    "CAST(s AS VARCHAR(10)) = 'x'",
+    "greatest(b, d) > 100",
+    "upper(s) = 'STRASSE'",
+    ".5 + b > 7",
+    "b = .5e1 + 2",
+    "b = 7.0D",
+    "b > -.5",
+]
+
+
+@pytest.mark.parametrize("given", ["f", "m", "s"])
+def test_values_are_kept_as_they_were(spark: Any, home: ll.Catalog, given: str) -> None:
+    spark.sql(f"CREATE TABLE lake.db.v AS {VALUES}")
+    before = spark.table("lake.db.v").orderBy("id").collect()
+    spark.sql(f"UPDATE lake.db.v SET {given} = {given}")
+    spark.sql(
+        f"MERGE INTO lake.db.v t USING lake.db.v s ON t.id = s.id WHEN MATCHED THEN UPDATE SET {given} = s.{given}"
+    )
+    assert str(spark.table("lake.db.v").orderBy("id").collect()) == str(before)
+
+
+def test_conditions_take_the_rows_that_a_query_shows(spark: Any, home: ll.Catalog) -> None:
+    spark.sql(f"CREATE TABLE lake.db.v AS {VALUES}")
+    wrong = []
+    for text in ALIKE:
+        shown = spark.sql(f"SELECT count(*) FROM lake.db.v WHERE {text}").first()[0]
+        if spark.sql(f"UPDATE lake.db.v SET id = id WHERE {text}").first()[0] != shown:
+            wrong.append(text)
+    assert not wrong
+
+
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [
+        ("v RLIKE 'a'", "RLIKE"),
+        ("v ILIKE 'A%'", "ILIKE"),
+        ("id DIV 2 = 1", "DIV"),
+        ("v IS DISTINCT FROM 'a'", "DISTINCT"),
+        ("(id > 1) IS UNKNOWN", "UNKNOWN"),
+        ("trim(BOTH ' ' FROM v) = 'a'", "BOTH"),
+        ("substring(v FROM 2) = ''", "FROM"),
+        ("id::string = '1'", "::"),
+        ("id & 1 = 1", "&"),
+        ("!(id = 1)", "!"),
+    ],
+)
+def test_operators_that_only_spark_has_are_named(spark: Any, home: ll.Catalog, text: str, word: str) -> None:
+    with pytest.raises(ll.Unsupported, match=rf"{re.escape(word)} with columns, at line 1.*MERGE INTO"):
+        spark.sql(f"DELETE FROM lake.db.t WHERE {text}")
+
+
+def test_a_table_with_braces_in_its_name(spark: Any, home: ll.Catalog) -> None:
+    spark.sql("CREATE TABLE lake.db.`a{b}` AS SELECT 1 AS x")
+    assert spark.sql("SELECT lake.db.`a{b}`.x FROM lake.db.`a{b}`").collect() == [(1,)]
