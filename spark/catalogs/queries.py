@@ -122,8 +122,7 @@ def moment_of(run: Run, travel: Travel) -> dict[str, Any]:
     A version of digits alone is the id of a snapshot, with or without quotes.
     """
     if travel.kind == "version":
-        (word,) = words_of(travel.value.text)
-        said = word.value
+        said = _version(run, travel.value.text)
         if said.isdigit():
             return {"snapshot": int(said)}
         mark = _TAG_OF_WATERMARK.fullmatch(said)
@@ -137,6 +136,14 @@ def moment_of(run: Run, travel: Travel) -> dict[str, Any]:
     if millis is None:
         raise InvalidArgument(f"TIMESTAMP AS OF {text}, {at(run.text, travel.value.start)}: it is no time")
     return {"timestamp": millis}
+
+
+def _version(run: Run, text: str) -> str:
+    """What VERSION AS OF names: a number, a text, or a parameter."""
+    if text.startswith(":"):
+        return str(run.sparks(f"SELECT {text} AS v", run.arguments, **run.named).first()[0])
+    (word,) = words_of(text)
+    return word.value
 
 
 def arguments_of(run: Run, text: str) -> Any:

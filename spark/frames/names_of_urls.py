@@ -25,12 +25,13 @@ from ..write_job import carry_out
 
 @dataclass(frozen=True)
 class Saved:
-    """What a writer was told; `mode` is append, overwrite, ignore or error."""
+    """What a writer was told; `mode` is append, overwrite, ignore or error, and `is_bucketed` is of `bucketBy`."""
 
     source: str
     mode: str
     partition_by: tuple[str, ...]
     options: dict[str, str]
+    is_bucketed: bool = False
 
 
 def save_in_spark(writer: Any, run: Run, name: str) -> bool:
@@ -85,15 +86,17 @@ def asked_of_writer(writer: Any) -> Saved:
     if hasattr(writer, "_write"):  # Spark Connect
         told = writer._write
         source, mode, columns, options = told.source, told.mode, told.partitioning_cols, told.options
+        is_bucketed = told.num_buckets > 0
     else:
         told = writer._jwrite
         source, mode = told.source(), told.curmode().toString()
         partitioning = told.partitioningColumns()
         columns = _list(partitioning.get()) if partitioning.isDefined() else ()
-        pairs = told.extraOptions().toSeq()
+        pairs, is_bucketed = told.extraOptions().toSeq(), told.numBuckets().isDefined()
         options = {pairs.apply(i)._1(): pairs.apply(i)._2() for i in range(pairs.size())}
     mode = (mode or "error").lower().removesuffix("ifexists").replace("default", "error")
-    return Saved(source or "", mode, tuple(columns or ()), {str(k).lower(): str(v) for k, v in options.items()})
+    told_options = {str(k).lower(): str(v) for k, v in options.items()}
+    return Saved(source or "", mode, tuple(columns or ()), told_options, is_bucketed)
 
 
 def _list(sequence: Any) -> list[str]:

@@ -233,8 +233,9 @@ class Reader:
         if word is not None and self.takes("AS", "OF"):
             first = self.at
             if "VERSION" in word:
-                if self.next().kind not in ("number", "text"):
+                if not self.takes(":") and self.peek().kind not in ("number", "text"):
                     raise Stray
+                self.next()
                 return Travel("version", self.slice(first, self.at))
             self._operand()
             while self.takes_one(*_JOINING):

@@ -7,6 +7,7 @@ sessions, tables. Source: decision 123.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Literal
 
 from .pieces import Condition, Name, Query, Subquery, Text
@@ -55,7 +56,18 @@ class RowReader:
         if reader.peek().upper not in QUERY:
             raise Stray
         query = query_of(reader, [self._shared, *ahead, (reader.at, len(reader.words))], formatted=self._formatted)
-        return Insert(name, query, **given)
+        return Insert(name, replace(query, text=self._without_defaults(query.text)), **given)
+
+    def _without_defaults(self, text: str) -> str:
+        """The rows of VALUES with NULL for DEFAULT: a column's default takes the place of a null when rows are written."""
+        reader = self._reader
+        if not reader.sees("VALUES"):
+            return text
+        for number in range(reader.at, len(reader.words) - 1):
+            before, word, after = reader.words[number - 1 : number + 2]
+            if word.upper == "DEFAULT" and before.raw in ("(", ",") and after.raw in (")", ","):
+                text = f"{text[: word.start]}{'NULL'.ljust(len(word.raw))}{text[word.end :]}"
+        return text
 
     def _replaces(self) -> Text:
         """`REPLACE USING (…)` or `REPLACE ON …`, which only others have."""
@@ -114,11 +126,14 @@ class RowReader:
         return name
 
     def _alias_in_source(self, first: int) -> Name | None:
-        """The name that a source gets behind it: the last word before ON."""
-        reader = self._reader
-        last, before = reader.words[reader.at - 1], reader.words[reader.at - 2]
-        if reader.at - 1 > first and last.is_name and before.raw != ".":
-            return Name((last.value,), last.start, last.end)
+        """The name that a source gets behind it: the last word before ON, or before the names of its columns."""
+        words, at = self._reader.words, self._reader.at - 1
+        if words[at].raw == ")":
+            while at > first and words[at].raw != "(":  # names have no parentheses
+                at -= 1
+            at -= 1
+        if at > first and words[at].is_name and words[at - 1].raw != ".":
+            return Name((words[at].value,), words[at].start, words[at].end)
         return None
 
     def _clause(self) -> MergeClause:

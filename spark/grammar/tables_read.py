@@ -105,9 +105,11 @@ def _covered(reader: Reader, spans: Sequence[Span], text: str, formatted: bool) 
             elif word.kind == "hint":
                 cover.blank(word.start, word.end)
                 reader.at += 1
-            elif _begins_number(reader):  # .5, which is no number to sqlglot's dialect
+            elif _begins_number(reader, reader.at):  # .5, which is no number to sqlglot's dialect
                 cover.text[word.start : reader.peek(1).end] = "1".ljust(reader.peek(1).end - word.start)
                 reader.at += 2
+            elif word.is_name and _begins_number(reader, reader.at + 1):
+                reader.at += 1
             elif word.upper == "TABLE" and not _follows_dot(reader) and _whole_table(reader, first):
                 _cover_table(reader, cover)
             elif word.is_name and not _follows_dot(reader):
@@ -118,11 +120,12 @@ def _covered(reader: Reader, spans: Sequence[Span], text: str, formatted: bool) 
     return cover
 
 
-def _begins_number(reader: Reader) -> bool:
-    word, after = reader.peek(), reader.words[reader.at + 1 : reader.at + 2]
-    before = reader.words[reader.at - 1] if reader.at else None
-    stands_alone = before is None or before.end < word.start or before.kind == "sign"
-    return word.raw == "." and stands_alone and bool(after) and after[0].kind == "number" and after[0].start == word.end
+def _begins_number(reader: Reader, at: int) -> bool:
+    """Is there a dot that a number begins with? One behind a name without space is of the name."""
+    before, dot, after = ([None] * (at == 0) + reader.words[max(at - 1, 0) : at + 2] + [None] * 2)[:3]
+    if dot is None or after is None or dot.raw != "." or after.kind != "number" or after.start != dot.end:
+        return False
+    return before is None or before.end < dot.start or before.kind == "sign"
 
 
 def _follows_dot(reader: Reader) -> bool:

@@ -94,7 +94,7 @@ def catalog_table(sql: Any, name: str) -> CatalogTable | None:
     told = dict(line.partition(": ")[::2] for line in str(row["information"]).splitlines())
     if told.get("Provider", "").lower() != NAME or "Location" not in told:
         return None
-    options = options_of_mark(sql(f"SELECT * FROM {name}").schema)
+    options = options_of_mark(sql(f"SELECT * FROM {name}").schema) or _stored(told.get("Storage Properties", "[]"))
     url = options.pop("path", told["Location"])
     if url != told["Location"]:
         raise InvalidArgument(
@@ -102,6 +102,16 @@ def catalog_table(sql: Any, name: str) -> CatalogTable | None:
             next_step="DROP TABLE, which touches the catalog only, and CREATE TABLE again",
         )
     return CatalogTable(url, options)
+
+
+def _stored(text: str) -> dict[str, str]:
+    """The options that the catalog prints of a table. PySpark 4.3 hands the mark to the source alone.
+
+    >>> _stored("[branch=dev, where=k IN (1, 2)]")
+    {'branch': 'dev', 'where': 'k IN (1, 2)'}
+    """
+    _, *parts = re.split(r"(?:^\[|, )([\w.-]+)=", text.removesuffix("]"))
+    return dict(zip(parts[::2], parts[1::2], strict=True))
 
 
 def comment_of(sql: Any, name: str) -> str | None:

@@ -276,7 +276,7 @@ class Scan:
         if not self.output:
             return frame.select(F.lit(None).cast("boolean").alias(NO_COLUMN.name))
         if self.touched == self.output and not self.table.schema.partition_keys:
-            return frame  # a selection of all its columns would cost the driver more than the rest of a small plan
+            return frame.select("*")  # without it, Spark lets a view of the frame take rows, and loses them
         return frame.selectExpr(*[quoted(f.name) for f in self.output])
 
     # ---------------------------------------------------------------------------------------------------- Arrow leg

@@ -13,6 +13,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
+from pyspark.errors import AnalysisException
+
 from ...core.errors import InvalidArgument, Unsupported
 from ...core.expressions.functions import FUNCTIONS
 from ..catalogs.queries import arguments_of, frame_of
@@ -33,7 +35,7 @@ _NOT_HERE = frozenset(
     "RLIKE REGEXP ILIKE DIV DISTINCT UNKNOWN FROM FOR BOTH LEADING TRAILING COLLATE SOME ANY ALL".split()
 )
 """Words of operators that only Spark has. `IS DISTINCT FROM` and `TRIM(BOTH x FROM y)` begin with words that are known."""
-_SIGNS_NOT_HERE = frozenset("! & | ^ ~ :: << >> >>> -> => [ ]".split())
+_SIGNS_NOT_HERE = frozenset("! & | ^ ~ :: << >> >>> -> => [ ] ;".split())
 _NUMBER_ENDS = "lLsSyYdDfFbB"
 _OF_EACH_ROW = frozenset(
     "rand randn random uuid randstr uniform shuffle monotonically_increasing_id spark_partition_id input_file_name"
@@ -168,7 +170,18 @@ class Translation:
             return found
         if word.kind == "word" and word.upper in _NOT_HERE:
             raise self._only_sparks(word)
+        variable = self._variable(name)
+        if variable is not None:
+            return variable
         raise self._no_column(name)
+
+    def _variable(self, name: Name) -> str | None:
+        """The value of a variable of the session, which DECLARE has made."""
+        try:
+            frame = self.run.sparks(f"SELECT {self.run.text[name.start : name.end]} AS v")
+            return values_of(frame)[0]
+        except AnalysisException:
+            return None
 
     def _found(self, name: Name) -> str | None:
         """The column as `t`.`a`, or None."""
@@ -328,7 +341,8 @@ class Translation:
             return
         if len(columns) != 1:
             raise InvalidArgument(
-                f"a query in a condition, {where}, has {len(columns)} columns", next_step="select one"
+                f"a query in a condition, {where}, has {len(columns)} columns",
+                next_step=f"select one; or use {OTHER_WAY}",
             )
         values = values_of(frame, distinct=subquery.kind == "in")
         if subquery.kind == "scalar":

@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyspark.errors import AnalysisException
 
 import lakelatch as ll
 import lakelatch.spark as lake
@@ -266,3 +267,67 @@ def test_operators_that_only_spark_has_are_named(spark: Any, home: ll.Catalog, t
 def test_a_table_with_braces_in_its_name(spark: Any, home: ll.Catalog) -> None:
     spark.sql("CREATE TABLE lake.db.`a{b}` AS SELECT 1 AS x")
     assert spark.sql("SELECT lake.db.`a{b}`.x FROM lake.db.`a{b}`").collect() == [(1,)]
+
+
+def test_a_view_of_a_table_takes_no_rows(spark: Any, home: ll.Catalog) -> None:
+    """Spark would write them beside the files that it reads, where nobody finds them."""
+    url = f"{home.url}/db.db/t"
+    for frame in (spark.table("lake.db.t"), spark.read.format("lakelatch").load(url), lake.read(spark, url)):
+        frame.createOrReplaceTempView("shown")
+        for write in (
+            lambda: spark.sql("INSERT INTO shown VALUES (8, 'lost')"),
+            lambda: spark.sql("INSERT OVERWRITE shown VALUES (8, 'lost')"),
+            lambda: spark.range(1).selectExpr("id", "'lost' AS v").write.insertInto("shown"),
+        ):
+            with pytest.raises(AnalysisException, match="UNSUPPORTED_INSERT"):
+                write()
+    assert len(rows(home)) == 3
+    assert spark.table("shown").count() == 3
+    spark.catalog.dropTempView("shown")
+
+
+def test_what_a_writer_asks_for_and_does_not_get_is_refused(spark: Any, home: ll.Catalog) -> None:
+    frame = spark.sql("SELECT 9L AS id, 'z' AS v")
+    with pytest.raises(ll.Unsupported, match="bucket-key"):
+        frame.write.bucketBy(2, "id").sortBy("id").saveAsTable("lake.db.bucketed")
+    with pytest.raises(ll.Unsupported, match=r"without the column 'v'.*DROP COLUMN"):
+        frame.select("id").write.mode("overwrite").saveAsTable("lake.db.t")
+    assert home.tables("db") == ["t"] and len(rows(home)) == 3
+    spark.sql("ALTER TABLE lake.db.t DROP COLUMN v")
+    frame.select("id").write.mode("overwrite").saveAsTable("lake.db.t")
+    assert rows(home) == [(9,)]
+
+
+def test_files_are_read_by_their_path_whatever_use_has_chosen(spark: Any, home: ll.Catalog, tmp_path: Any) -> None:
+    spark.range(4).write.parquet(str(tmp_path / "files"))
+    spark.sql("USE lake.db")
+    try:
+        assert spark.sql(f"SELECT count(*) FROM parquet.`{tmp_path}/files`").first()[0] == 4
+        assert spark.sql("SELECT count(*) FROM t").first()[0] == 3
+    finally:
+        spark.sql("USE spark_catalog")
+
+
+def test_defaults_parameters_and_variables_where_a_value_stands(spark: Any, home: ll.Catalog) -> None:
+    spark.sql("CREATE TABLE lake.db.d (id INT, n INT DEFAULT 7, s STRING DEFAULT 'x')")
+    spark.sql("INSERT INTO lake.db.d VALUES (1, DEFAULT, 'DEFAULT'), (2, 3, default)")
+    spark.sql("INSERT INTO lake.db.d (n, id) VALUES (DEFAULT, 3)")
+    assert rows(home, "db.d") == [(1, 7, "DEFAULT"), (2, 3, "x"), (3, 7, "x")]
+    assert spark.sql("SELECT count(*) FROM lake.db.d VERSION AS OF :v", {"v": 1}).first()[0] == 2
+    assert (
+        spark.sql("SELECT count(*) FROM lake.db.d VERSION AS OF :v WHERE id > :id", {"v": "2", "id": 2}).first()[0] == 1
+    )
+    spark.sql("DECLARE VARIABLE chosen INT DEFAULT 2")
+    try:
+        assert spark.sql("DELETE FROM lake.db.d WHERE id = chosen").first()[0] == 1
+        assert spark.sql("UPDATE lake.db.d SET n = session.chosen WHERE id = 3").first()[0] == 1
+    finally:
+        spark.sql("DROP TEMPORARY VARIABLE chosen")
+    assert rows(home, "db.d") == [(1, 7, "DEFAULT"), (3, 2, "x")]
+
+
+def test_a_source_of_merge_may_name_its_columns(spark: Any, home: ll.Catalog) -> None:
+    clauses = "ON t.id = x.id WHEN MATCHED THEN UPDATE SET v = x.v WHEN NOT MATCHED THEN INSERT *"
+    spark.sql(f"MERGE INTO lake.db.t t USING (SELECT 1L, 'q') AS x(id, v) {clauses}")
+    spark.sql(f"MERGE INTO lake.db.t t USING (VALUES (4L, 'w')) x (id, v) {clauses}")
+    assert rows(home) == [(1, "q"), (2, "b"), (3, None), (4, "w")]
