@@ -36,13 +36,13 @@ def main() -> None:
     def by_method() -> Any:
         target = lake.LakeTable.forPath(spark, names["by_method"])
         merge = target.merge(spark.table("changes"), "t.id = s.id")
-        merge.when_matched_update_all().when_not_matched_insert_all().execute()
+        merge.whenMatchedUpdateAll().whenNotMatchedInsertAll().execute()
 
     def by_sql() -> Any:
         spark.sql(
             "MERGE INTO lake.bench.by_sql AS t USING changes AS s ON t.id = s.id"
             " WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
-        ).collect()
+        )
 
     results = measure({"LakeTable.merge": by_method, "MERGE by SQL": by_sql}, args.rounds)
     report(f"MERGE of {args.rows // EVERY:,} rows", facts(spark, args), results, args.json)

@@ -21,6 +21,8 @@ from .reader import Reader, Stray
 Span = tuple[int, int]
 """The numbers of a first word and of the word after the last one."""
 _COVER = "z"
+_BEHIND_TABLES = frozenset("FOR VERSION SYSTEM_VERSION TIMESTAMP SYSTEM_TIME @ WITH".split())
+"""What time travel and options begin with."""
 _BEFORE_QUERIES = ("AS", "ALL", "DISTINCT", "UNION", "EXCEPT", "INTERSECT", "MINUS", "EXISTS", "IN", ")")
 
 
@@ -105,15 +107,16 @@ def _covered(reader: Reader, spans: Sequence[Span], text: str, formatted: bool) 
             elif word.kind == "hint":
                 cover.blank(word.start, word.end)
                 reader.at += 1
-            elif _begins_number(reader, reader.at):  # .5, which is no number to sqlglot's dialect
+            elif word.raw == "." and _begins_number(reader, reader.at):  # .5, which is no number to sqlglot's dialect
                 cover.text[word.start : reader.peek(1).end] = "1".ljust(reader.peek(1).end - word.start)
                 reader.at += 2
-            elif word.is_name and _begins_number(reader, reader.at + 1):
-                reader.at += 1
             elif word.upper == "TABLE" and not _follows_dot(reader) and _whole_table(reader, first):
                 _cover_table(reader, cover)
             elif word.is_name and not _follows_dot(reader):
-                _cover_name(reader, cover)
+                if _begins_number(reader, reader.at + 1):
+                    reader.at += 1
+                else:
+                    _cover_name(reader, cover)
             else:
                 reader.at += 1
     reader.at = before
@@ -122,8 +125,11 @@ def _covered(reader: Reader, spans: Sequence[Span], text: str, formatted: bool) 
 
 def _begins_number(reader: Reader, at: int) -> bool:
     """Is there a dot that a number begins with? One behind a name without space is of the name."""
-    before, dot, after = ([None] * (at == 0) + reader.words[max(at - 1, 0) : at + 2] + [None] * 2)[:3]
-    if dot is None or after is None or dot.raw != "." or after.kind != "number" or after.start != dot.end:
+    words = reader.words
+    if at + 1 >= len(words) or words[at].raw != ".":
+        return False
+    before, dot, after = words[at - 1] if at else None, words[at], words[at + 1]
+    if after.kind != "number" or after.start != dot.end:
         return False
     return before is None or before.end < dot.start or before.kind == "sign"
 
@@ -144,6 +150,8 @@ def _cover_name(reader: Reader, cover: _Cover) -> None:
         cover.text[name.start : name.end] = _COVER * (name.end - name.start)
     cover.names[name.start] = name
     after = reader.at
+    if reader.ended or reader.peek().raw.upper() not in _BEHIND_TABLES:
+        return
     try:
         travel = reader.travel()
     except Stray:
@@ -255,10 +263,12 @@ def _tables(text: str) -> tuple[list[_Found], frozenset[str]]:
     for tree in trees:
         if tree is None:
             continue
-        if isinstance(tree, exp.Command) or tree.find(exp.Command) is not None:
-            raise sqlglot.ParseError("a statement of a form that is not known")
-        aliases.update(alias.name.lower() for alias in tree.find_all(exp.TableAlias))
-        for table in tree.find_all(exp.Table):
+        for table in tree.find_all(exp.Table, exp.TableAlias, exp.Command):
+            if isinstance(table, exp.Command):
+                raise sqlglot.ParseError("a statement of a form that is not known")
+            if isinstance(table, exp.TableAlias):
+                aliases.add(table.name.lower())
+                continue
             identifier = table.this
             if not isinstance(identifier, exp.Identifier) or "start" not in identifier.meta:
                 continue

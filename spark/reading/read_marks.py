@@ -26,7 +26,7 @@ from ...core.errors import InvalidArgument
 from ...core.metadata.snapshot import Snapshot
 from ...core.metadata.table_identity import identity_of
 from ...table.table import Table
-from ..options.catalog import options_of_mark
+from ..options.catalog import CatalogTable, catalog_table, options_of_mark
 from ..sessions.session import is_connect
 
 _LOG = logging.getLogger("lakelatch.spark")
@@ -35,6 +35,7 @@ KEY = "lakelatch.read"
 PROCESS = uuid.uuid4().hex[:12]
 """Named by each mark of this process, and of the processes that Spark starts for it."""
 How = Literal["newest", "chosen", "unknown"]
+_RELATION = re.compile(r"\bRelationV2\[[^\]]*\] (spark_catalog\.\S+)")
 _TEXT = re.compile(r"lakelatch\.read/([0-9a-f]+)/([0-9a-f]+)/(\d+)/(newest|chosen|unknown)/([^`\s'\"\],)]+)")
 
 
@@ -75,7 +76,9 @@ def read_at(df: Any, table: Table, unplanned: int | None = None, chosen: int | N
     counts as the snapshot of rows that were read at an old one, where that was said in the same breath. `InvalidArgument`: the
     frame does not say which one; the error says what to do.
     """
-    return read_by(df.schema, table, PROCESS, _plan_of(df), unplanned, chosen)
+    plan = _plan_of(df)
+    in_catalog = any(_is_at(table, found.url) for found in _named_in(plan, df.sparkSession))
+    return read_by(df.schema, table, PROCESS, plan, unplanned, chosen, in_catalog)
 
 
 def read_before(df: Any, table: Table, newest: Snapshot | None, travels: bool = False) -> int | None:
@@ -91,8 +94,12 @@ def read_by(
     plan: str = "",
     unplanned: int | None = None,
     chosen: int | None = None,
+    in_catalog: bool = False,
 ) -> int | None:
-    """As `read_at`, by what the columns of a frame and its plan say. `process` is the one whose marks count."""
+    """As `read_at`, by what the columns of a frame and its plan say. `process` is the one whose marks count.
+
+    `in_catalog`: does the plan read the table by a name of Spark's catalog? Before PySpark 4.3 the columns say so, too.
+    """
     texts = [str(field.metadata.get(KEY, "")) for field in schema.fields]
     own = {
         mark
@@ -101,7 +108,7 @@ def read_by(
     }
     if chosen is not None:
         own = {replace(mark, snapshot=chosen, how="newest") if mark.how == "chosen" else mark for mark in own}
-    if _is_in_catalog(schema, table):
+    if in_catalog or _is_at(table, options_of_mark(schema).get("path")):
         how: How = "unknown" if unplanned is None else "newest"
         own.add(Mark(_digest_of(table), table._branch, unplanned or 0, how, process))
     if not own:
@@ -129,8 +136,13 @@ def read_by(
     return number
 
 
-def _is_in_catalog(schema: spark.StructType, table: Table) -> bool:
-    url = options_of_mark(schema).get("path")
+def _named_in(plan: str, session: Any) -> list[CatalogTable]:
+    """The tables of ours in Spark's catalog that a plan names."""
+    names = dict.fromkeys(_RELATION.findall(plan))
+    return [found for name in names if (found := catalog_table(session.sql, name)) is not None]
+
+
+def _is_at(table: Table, url: str | None) -> bool:
     return url is not None and place_of(open_beside(table.store, url)) == place_of(table.store)
 
 
