@@ -21,7 +21,7 @@ from .scope import Scope, as_instant, as_local, is_instant, read_as
 
 _is = pa.types
 _DIGITS = {1: 3, 2: 5, 4: 10, 8: 20}
-_MOST_DIGITS = 38
+_MOST_DIGITS, _WIDEST = 38, 76
 _LEAST_SCALE = 6
 """Digits after the point that a quotient of decimals has at least, as in Spark."""
 
@@ -105,7 +105,9 @@ def _common_number(values: Sequence[Any]) -> pa.DataType:
 
 
 def _decimal_type(precision: int, scale: int) -> pa.DataType:
-    return pa.decimal128(precision, scale) if precision <= _MOST_DIGITS else pa.decimal256(min(precision, 76), scale)
+    return (
+        pa.decimal128(precision, scale) if precision <= _MOST_DIGITS else pa.decimal256(min(precision, _WIDEST), scale)
+    )
 
 
 def _as_decimal(value: Any) -> Any:
@@ -251,7 +253,7 @@ def _refuse_zero(where: Scope, a: Any, b: Any) -> None:
 def _divide(where: Scope, values: list[Any]) -> Any:
     a, b = _operands(where, "/", *values)
     if _is.is_integer(a.type):
-        a, b = pc.cast(a, pa.float64(), safe=False), pc.cast(b, pa.float64(), safe=False)
+        a, b = as_double(a), as_double(b)
     _refuse_zero(where, a, b)
     return _quotient(a, b) if _is.is_decimal(a.type) else pc.divide(a, b)
 
@@ -263,9 +265,18 @@ def _quotient(a: Any, b: Any) -> Any:
     if whole + scale > _MOST_DIGITS:
         scale = max(_MOST_DIGITS - whole, min(scale, _LEAST_SCALE))
     more = max(scale + 1 - (a.type.scale + b.type.precision - b.type.scale + 1), 0)
-    a = pc.cast(a, pa.decimal256(min(a.type.precision + more, 76), a.type.scale + more))
+    if whole + more + a.type.scale + b.type.precision - b.type.scale + 1 > _WIDEST:
+        a, b = _narrowed(a), _narrowed(b)  # to what their values need
+    a = pc.cast(a, pa.decimal256(a.type.precision + more, a.type.scale + more))
     found = pc.divide(a, pc.cast(b, pa.decimal256(b.type.precision, b.type.scale)))
-    return pc.cast(rounded(found, scale), _decimal_type(min(whole + scale, _MOST_DIGITS), scale))
+    return pc.cast(rounded(found, scale), _decimal_type(whole + scale, scale))
+
+
+def _narrowed(value: Any) -> Any:
+    """Decimals with as many digits as the largest one has."""
+    largest = pc.max(pc.abs(value)).as_py() if not isinstance(value, pa.Scalar) else value.as_py()
+    digits = max(Decimal(largest or 0).adjusted() + 1, 1)
+    return pc.cast(value, pa.decimal256(digits + value.type.scale, value.type.scale))
 
 
 def _modulo(where: Scope, values: list[Any]) -> Any:

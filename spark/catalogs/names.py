@@ -136,7 +136,7 @@ class Names:
             return None
         warehouse, database = self.current
         if len(parts) == 2:
-            return None if _is_path(parts, of=None) else _place(warehouse, *parts)
+            return None if _is_file(parts) else _place(warehouse, *parts)
         return None if views and self.is_view(parts[0]) else _place(warehouse, database, parts[0])
 
     def is_view(self, name: str) -> bool:
@@ -215,9 +215,14 @@ def _parts(name: Name | Sequence[str]) -> tuple[str, ...]:
     return name.parts if isinstance(name, Name) else tuple(name)
 
 
-def _is_path(parts: Sequence[str], of: str | None = NAME) -> bool:
-    """Is it `` lakelatch.`/path` ``, as Spark has it for files? Without `of`, of any format."""
-    return len(parts) == 2 and of in (None, parts[0].lower()) and any(sign in parts[1] for sign in "/:")
+def _is_file(parts: Sequence[str]) -> bool:
+    """Is it `` parquet.`/path` ``, as Spark has it for files of any format?"""
+    return len(parts) == 2 and any(sign in parts[1] for sign in "/:")
+
+
+def _is_path(parts: Sequence[str]) -> bool:
+    """Is it `` lakelatch.`/path` ``?"""
+    return _is_file(parts) and parts[0].lower() == NAME
 
 
 def _place(warehouse: Warehouse, database: str, table: str) -> Place:

@@ -25,6 +25,8 @@ from .run import Run
 from .texts import quoted_name
 
 _PLACEHOLDER = "lakelatch_{}"
+_Meant = dict[str, tuple[int, set[int]]]
+"""What a name in several parts begins with: by a table's last part, how many parts that are, and the places of the table."""
 _TAG_OF_WATERMARK = re.compile(r"watermark-(\d+)")
 
 
@@ -48,7 +50,8 @@ def replaced(run: Run, query: Query) -> tuple[str, dict[str, Any]]:
             " cannot know the table",
             next_step="CREATE TEMPORARY VIEW name AS SELECT …, which shows the rows of now",
         )
-    aliases = _aliases(run, query, found)
+    whole = {ref: meant for ref in query.references if (meant := _meant(query, ref, found))}
+    aliases = _aliases(run, query, found, whole)
     frames: dict[str, Any] = {}
     changes: list[tuple[int, int, str]] = []
     for number, (use, located) in enumerate(found):
@@ -57,8 +60,7 @@ def replaced(run: Run, query: Query) -> tuple[str, dict[str, Any]]:
         changes.append((use.start, use.end, f"{{{name}}}"))
         if not use.aliased:
             changes.append((use.alias_at, use.alias_at, f" AS {_literal(aliases[use.start])}"))
-    for reference in query.references:
-        changes += _requalified(run, query, reference, found, aliases)
+    changes += [_requalified(run, reference, meant, aliases) for reference, meant in whole.items()]
     return _spliced(query.text, changes, formatted=bool(run.named)), frames
 
 
@@ -157,11 +159,13 @@ def arguments_of(run: Run, text: str) -> Any:
 # ------------------------------------------------------------------------------------------------------------- names
 
 
-def _aliases(run: Run, query: Query, found: Sequence[tuple[TableUse, Located]]) -> dict[int, str]:
+def _aliases(
+    run: Run, query: Query, found: Sequence[tuple[TableUse, Located]], whole: Mapping[Name, _Meant]
+) -> dict[int, str]:
     """By the place of a table without another name: the name that it gets.
 
     It is the last part of its own, unless its neighbour has that too, or something else of the statement is called so, which
-    `lake.air.flights.month` does not mean.
+    `lake.air.flights.month` does not mean. `whole` are such references, and what they mean.
 
     Raises:
         InvalidArgument: the statement also says `flights.month`, which may mean either.
@@ -173,9 +177,8 @@ def _aliases(run: Run, query: Query, found: Sequence[tuple[TableUse, Located]]) 
             last = use.name.parts[-1].lower()
             tables.setdefault(last, set()).add(located.name)
             neighbours.setdefault((use.scope, last), set()).add(located.name)
-    whole = {ref: meant for ref in query.references if (meant := _meant(query, ref, found))}
-    unsure = {name for name in tables if any(name in meant for meant in whole.values())}
-    unsure = {name for name in unsure if len(tables[name]) > 1 or _is_anothers(query, name, found)}
+    named = {name for meant in whole.values() for name in meant}
+    unsure = {name for name in named if len(tables[name]) > 1 or _is_anothers(query, name, found)}
     for ref in query.references:
         if ref not in whole and ref.parts[0].lower() in unsure:
             raise InvalidArgument(
@@ -198,9 +201,9 @@ def _is_anothers(query: Query, name: str, found: Sequence[tuple[TableUse, Locate
     return name in query.aliases or name in others
 
 
-def _meant(query: Query, reference: Name, found: Sequence[tuple[TableUse, Located]]) -> dict[str, tuple[int, set[int]]]:
-    """Which tables `lake.air.flights.month` and `air.flights.*` begin with: by their last part, how many parts, and the uses."""
-    meant: dict[str, tuple[int, set[int]]] = {}
+def _meant(query: Query, reference: Name, found: Sequence[tuple[TableUse, Located]]) -> _Meant:
+    """Which tables `lake.air.flights.month` and `air.flights.*` begin with."""
+    meant: _Meant = {}
     given = tuple(part.lower() for part in reference.parts)
     is_star = re.match(r"\s*\.\s*\*", query.text[reference.end :]) is not None
     for use, located in found:
@@ -215,25 +218,17 @@ def _meant(query: Query, reference: Name, found: Sequence[tuple[TableUse, Locate
     return meant
 
 
-def _requalified(
-    run: Run,
-    query: Query,
-    reference: Name,
-    found: Sequence[tuple[TableUse, Located]],
-    aliases: Mapping[int, str],
-) -> list[tuple[int, int, str]]:
+def _requalified(run: Run, reference: Name, meant: _Meant, aliases: Mapping[int, str]) -> tuple[int, int, str]:
     """`lake.air.flights.month` and `air.flights.*` by the name that the table has got."""
-    meant = {aliases[use]: length for length, uses in _meant(query, reference, found).values() for use in uses}
-    if not meant:
-        return []
-    if len(meant) > 1:
+    lengths = {aliases[use]: length for length, uses in meant.values() for use in uses}
+    if len(lengths) > 1:
         raise InvalidArgument(
             f"{reference}, {at(run.text, reference.start)}, is ambiguous", next_step="give the tables other names"
         )
-    (alias, length), *_ = meant.items()
+    ((alias, length),) = lengths.items()
     words = [word for word in words_of(run.text) if reference.start <= word.start < reference.end]
     end = words[2 * length - 2].end
-    return [(reference.start, end, _literal(alias))]
+    return reference.start, end, _literal(alias)
 
 
 def _spliced(text: str, changes: Sequence[tuple[int, int, str]], formatted: bool) -> str:

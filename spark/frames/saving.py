@@ -14,11 +14,11 @@ from ...core.errors import InvalidArgument, Unsupported
 from ...table.table import Table
 from ..catalogs.names import Located, Place
 from ..catalogs.run import Run
-from ..columns import named, storable
+from ..columns import storable
 from ..ddl.creating import FORMATS, How, NewTable, make
 from ..ddl.errors import AlreadyThere
 from ..options.source_options import SourceOptions
-from ..sessions.session import overwrite_mode, setting, tells_case
+from ..sessions.session import overwrite_mode, setting
 from ..types import spark_schema
 from ..write_job import carry_out
 from .names_of_urls import Saved, asked_of_writer, frame_of_writer, save_in_spark
@@ -66,11 +66,7 @@ def _save_as_table(sparks: Any) -> Any:
 def save(run: Run, place: Place, frame: Any, told: Saved) -> None:
     """Write a frame into a table of a registered catalog, which is made if there is none."""
     default = setting(run.session, _DEFAULT_FORMAT, "parquet")
-    if told.is_bucketed:
-        raise Unsupported(
-            f"saveAsTable({place.full!r}) with bucketBy: the table says how its rows are in buckets",
-            next_step="CREATE TABLE … TBLPROPERTIES ('bucket' = '4', 'bucket-key' = 'id'), and leave bucketBy out",
-        )
+    told.check_layout(place.full)
     if told.source.lower() not in (*FORMATS, default.lower(), ""):
         raise Unsupported(
             f"saveAsTable({place.full!r}) with format {told.source!r}: the tables of this catalog have one format",
@@ -96,15 +92,8 @@ def save(run: Run, place: Place, frame: Any, told: Saved) -> None:
             f"partitionBy is {list(told.partition_by)}, but {place.full} has {list(table.schema.partition_keys)}",
             next_step="leave it out",
         )
-    overwrites = told.mode == "overwrite"
-    missing = [name for name in table.schema.names if named(name, frame.columns, tells_case(run.session)) is None]
-    if overwrites and missing:
-        raise Unsupported(
-            f"saveAsTable({place.full!r}) with mode 'overwrite' of a frame without the column {missing[0]!r}: a table keeps its"
-            " columns here, and rows without a value would be null",
-            next_step=f"ALTER TABLE {place.full} DROP COLUMN, or give the frame the column",
-        )
-    _write(run, frame, table, options, overwrite=overwrites)
+    told.check_whole(place.full, table.schema.names, frame)
+    _write(run, frame, table, options, overwrite=told.mode == "overwrite")
 
 
 def _write(run: Run, frame: Any, table: Table, options: SourceOptions, *, overwrite: bool) -> None:
@@ -135,6 +124,7 @@ def _insert_into(sparks: Any) -> Any:
 
 def insert(run: Run, located: Located, frame: Any, told: Saved, overwrite: bool) -> None:
     """Write a frame's columns, by their position, into a table that exists."""
+    told.check_layout(located.name)
     if told.partition_by:
         raise InvalidArgument(
             "insertInto with partitionBy: the table says its partitions", next_step="leave partitionBy out"

@@ -63,9 +63,11 @@ class RowReader:
         reader = self._reader
         if not reader.sees("VALUES"):
             return text
+        depth = 0
         for number in range(reader.at, len(reader.words) - 1):
             before, word, after = reader.words[number - 1 : number + 2]
-            if word.upper == "DEFAULT" and before.raw in ("(", ",") and after.raw in (")", ","):
+            depth += (word.raw == "(") - (word.raw == ")")
+            if depth == 1 and word.upper == "DEFAULT" and before.raw in ("(", ",") and after.raw in (")", ","):
                 text = f"{text[: word.start]}{'NULL'.ljust(len(word.raw))}{text[word.end :]}"
         return text
 

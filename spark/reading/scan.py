@@ -285,7 +285,7 @@ class Scan:
         schema = self._marked(self.output or (NO_COLUMN,))
         groups = packed(splits, parallelism(self.spark), self._task_bytes())
         if not groups:
-            return self.spark.createDataFrame([], schema)
+            return self.spark.createDataFrame([], schema).select("*")  # as in `_rows`
         task = ReadTask(self.table.store, self._reader(splits), self.has_time).check(splits)
         rows = [(i, pickle.dumps(group)) for i, group in enumerate(groups)]
         frame = self.spark.createDataFrame(rows, SPLIT_SCHEMA)

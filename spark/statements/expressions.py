@@ -32,9 +32,10 @@ _RESERVED = frozenset(
 _TYPED = frozenset("DATE TIME TIMESTAMP TIMESTAMP_NTZ TIMESTAMP_LTZ".split())
 _JOINING = frozenset("+ - * / % || & | ^ DIV ::".split())
 _NOT_HERE = frozenset(
-    "RLIKE REGEXP ILIKE DIV DISTINCT UNKNOWN FROM FOR BOTH LEADING TRAILING COLLATE SOME ANY ALL".split()
+    "RLIKE REGEXP ILIKE DIV DISTINCT UNKNOWN FROM FOR BOTH LEADING TRAILING COLLATE SOME ANY ALL LIMIT ORDER RETURNING"
+    " JOIN".split()
 )
-"""Words of operators that only Spark has. `IS DISTINCT FROM` and `TRIM(BOTH x FROM y)` begin with words that are known."""
+"""Words that only Spark, or another engine, has behind a value."""
 _SIGNS_NOT_HERE = frozenset("! & | ^ ~ :: << >> >>> -> => [ ] ;".split())
 _NUMBER_ENDS = "lLsSyYdDfFbB"
 _OF_EACH_ROW = frozenset(

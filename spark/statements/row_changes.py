@@ -97,9 +97,8 @@ def merge(run: Run, statement: MergeInto) -> Any:
     theirs = Table(columns, _source_names(statement), _S, singles)
     own = _of_rows(run, target.table, statement, located, _T)
     both, ours_only, theirs_only = (Translation(run, tables) for tables in ([own, theirs], [own], [theirs]))
-    joined = Translation(
-        run, [replace(table, singles=frozenset()) for table in (own, theirs)]
-    )  # columns match as they are
+    as_they_are = [replace(table, singles=frozenset()) for table in (own, theirs)]
+    joined = Translation(run, as_they_are)  # a join is by columns, not by casts of them
     with identity_of(run.session) as about:
         merging = target.merge(source, joined.text(statement.condition), **about)
         if statement.evolves:

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from itertools import chain
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from ...core.errors import InvalidArgument
@@ -29,7 +30,7 @@ def batches_of(data: Any) -> Iterator[pa.RecordBatch]:
     Takes pa.Table, pa.RecordBatch, pa.RecordBatchReader, a pandas or polars frame, anything with an Arrow C stream, or an
     iterable of these. `InvalidArgument`: it is something else, or a column, which it names, has no values that Arrow knows.
     """
-    for batch in map(_sound, _batches(data)):
+    for batch in map(_with_addresses, _batches(data)):
         names = batch.schema.names
         if len(set(names)) != len(names):
             twice = next(name for name in names if names.count(name) > 1)
@@ -46,16 +47,20 @@ def batches_of(data: Any) -> Iterator[pa.RecordBatch]:
             yield batch
 
 
-def _sound(batch: pa.RecordBatch) -> pa.RecordBatch:
+def _with_addresses(batch: pa.RecordBatch) -> pa.RecordBatch:
     """A batch whose bytes pyarrow can count.
 
     Arrow's format allows that lists and texts without any element have no offsets: a buffer without an address, as Java sends
     it. pyarrow 26 reads them all the same when it counts bytes, which ends the process. A copy has addresses.
     """
-    for i, column in enumerate(batch.columns):
+    if not batch.num_rows:
+        return _empty(batch.schema)
+    for i, kind in enumerate(batch.schema.types):
+        if not (kind.num_fields or isinstance(kind, pa.BaseExtensionType)):  # values of their own have offsets
+            continue
+        column = batch.column(i)
         if any(buffer is not None and not buffer.address for buffer in column.buffers()):
-            copy = column.take(pa.array(range(len(column)), pa.int64()))
-            batch = batch.set_column(i, batch.schema.field(i), copy)
+            batch = batch.set_column(i, batch.schema.field(i), column.take(pa.array(np.arange(len(column)))))
     return batch
 
 

@@ -257,6 +257,8 @@ def test_conditions_take_the_rows_that_a_query_shows(spark: Any, home: ll.Catalo
         ("id::string = '1'", "::"),
         ("id & 1 = 1", "&"),
         ("!(id = 1)", "!"),
+        ("id = 1 LIMIT 1", "LIMIT"),
+        ("id = 1; DROP TABLE lake.db.t", ";"),
     ],
 )
 def test_operators_that_only_spark_has_are_named(spark: Any, home: ll.Catalog, text: str, word: str) -> None:
@@ -272,7 +274,16 @@ def test_a_table_with_braces_in_its_name(spark: Any, home: ll.Catalog) -> None:
 def test_a_view_of_a_table_takes_no_rows(spark: Any, home: ll.Catalog) -> None:
     """Spark would write them beside the files that it reads, where nobody finds them."""
     url = f"{home.url}/db.db/t"
-    for frame in (spark.table("lake.db.t"), spark.read.format("lakelatch").load(url), lake.read(spark, url)):
+    home.create_table("db.empty", ROWS.schema)
+    for frame in (
+        spark.table("lake.db.t"),
+        spark.read.format("lakelatch").load(url),
+        lake.read(spark, url),
+        lake.read(spark, url, where="id > 1"),
+        lake.changes(spark, url, 0, 1).select("id", "v"),
+        spark.table("lake.db.empty"),
+        lake.LakeTable.forPath(spark, url).toDF(),
+    ):
         frame.createOrReplaceTempView("shown")
         for write in (
             lambda: spark.sql("INSERT INTO shown VALUES (8, 'lost')"),
@@ -281,21 +292,34 @@ def test_a_view_of_a_table_takes_no_rows(spark: Any, home: ll.Catalog) -> None:
         ):
             with pytest.raises(AnalysisException, match="UNSUPPORTED_INSERT"):
                 write()
-    assert len(rows(home)) == 3
-    assert spark.table("shown").count() == 3
+    assert (len(rows(home)), rows(home, "db.empty")) == (3, [])
     spark.catalog.dropTempView("shown")
 
 
-def test_what_a_writer_asks_for_and_does_not_get_is_refused(spark: Any, home: ll.Catalog) -> None:
+@pytest.mark.parametrize("name", ["lake.db.t", "of_spark"])
+def test_what_a_writer_asks_for_and_does_not_get_is_refused(spark: Any, home: ll.Catalog, name: str) -> None:
     frame = spark.sql("SELECT 9L AS id, 'z' AS v")
-    with pytest.raises(ll.Unsupported, match="bucket-key"):
-        frame.write.bucketBy(2, "id").sortBy("id").saveAsTable("lake.db.bucketed")
-    with pytest.raises(ll.Unsupported, match=r"without the column 'v'.*DROP COLUMN"):
-        frame.select("id").write.mode("overwrite").saveAsTable("lake.db.t")
-    assert home.tables("db") == ["t"] and len(rows(home)) == 3
-    spark.sql("ALTER TABLE lake.db.t DROP COLUMN v")
-    frame.select("id").write.mode("overwrite").saveAsTable("lake.db.t")
-    assert rows(home) == [(9,)]
+    spark.sql(f"CREATE TABLE of_spark USING lakelatch LOCATION '{home.url}/db.db/t'")
+    try:
+        for method in ("bucketBy", "clusterBy"):
+            laid = {"bucketBy": lambda w: w.bucketBy(2, "id").sortBy("id"), "clusterBy": lambda w: w.clusterBy("id")}[
+                method
+            ]
+            for write in (
+                lambda w: w.mode("append").saveAsTable(name),
+                lambda w: w.saveAsTable("lake.db.made"),
+                lambda w: w.insertInto(name),
+            ):
+                with pytest.raises(ll.Unsupported, match=f"{method}.*bucket-key"):
+                    write(laid(frame.write.format("lakelatch")))
+        with pytest.raises(ll.Unsupported, match=r"without the column 'v'.*DROP COLUMN"):
+            frame.select("id").write.format("lakelatch").mode("overwrite").saveAsTable(name)
+        assert home.tables("db") == ["t"] and len(rows(home)) == 3
+        spark.sql(f"ALTER TABLE {name} DROP COLUMN v")
+        frame.select("id").write.format("lakelatch").mode("overwrite").saveAsTable(name)
+        assert rows(home) == [(9,)]
+    finally:
+        spark.sql("DROP TABLE of_spark")
 
 
 def test_files_are_read_by_their_path_whatever_use_has_chosen(spark: Any, home: ll.Catalog, tmp_path: Any) -> None:
@@ -313,6 +337,8 @@ def test_defaults_parameters_and_variables_where_a_value_stands(spark: Any, home
     spark.sql("INSERT INTO lake.db.d VALUES (1, DEFAULT, 'DEFAULT'), (2, 3, default)")
     spark.sql("INSERT INTO lake.db.d (n, id) VALUES (DEFAULT, 3)")
     assert rows(home, "db.d") == [(1, 7, "DEFAULT"), (2, 3, "x"), (3, 7, "x")]
+    with pytest.raises(AnalysisException, match="DEFAULT"):
+        spark.sql("INSERT INTO lake.db.d VALUES (4, coalesce(DEFAULT, 1), 'y')")
     assert spark.sql("SELECT count(*) FROM lake.db.d VERSION AS OF :v", {"v": 1}).first()[0] == 2
     assert (
         spark.sql("SELECT count(*) FROM lake.db.d VERSION AS OF :v WHERE id > :id", {"v": "2", "id": 2}).first()[0] == 1

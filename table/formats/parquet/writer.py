@@ -211,7 +211,7 @@ class ParquetOutput:
         if self._form.int96:
             self._sink.hold()
         self._writer.close()
-        self._buffered.flush()
+        self._buffered.close()  # Arrow would do it when it is collected, and would lose a Ctrl-C of that time
         if self._form.int96:
             self._sink.release(with_int96_footer)
         return self._writer.writer.metadata if hasattr(self._writer.writer, "metadata") else None

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import gc
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
+import lakelatch as ll
 from lakelatch.backends.memory import MemoryStore
+from lakelatch.table.formats.writing import output_of
 from lakelatch.table.writing.files import sink as sinks
 from lakelatch.table.writing.files.sink import SpillingSink
 
@@ -105,3 +109,25 @@ def test_it_is_a_file_that_is_written_from_its_beginning_to_its_end(store: Memor
     sink.flush()
     sink.close()
     assert sink.closed and keys(store) == [], "only `finish` stores it"
+
+
+@pytest.mark.parametrize("file_format", ["parquet", "orc", "avro", "csv", "json"])
+def test_arrow_calls_no_python_when_it_is_done_with_a_file(file_format: str, store: MemoryStore) -> None:
+    """What is raised in a call that a C++ destructor makes, such as an interrupt, is printed and lost."""
+    called: list[str] = []
+
+    class Watched(SpillingSink):
+        def __getattribute__(self, name: str) -> Any:
+            called.append(name)
+            return super().__getattribute__(name)
+
+    rows = pa.table({"id": pa.array(range(100), pa.int64())})
+    table = ll.create_table(f"memory://sink/of-{file_format}", rows.schema, options={"file.format": file_format})
+    output = output_of(table.schema)(Watched(store, KEY), rows)
+    output.write(rows)
+    output.close()
+    assert called
+    called.clear()
+    del output
+    gc.collect()
+    assert called == []
