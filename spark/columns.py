@@ -239,29 +239,46 @@ def matched(given: Mapping[str, Any], columns: Sequence[str], tells_case: bool) 
 
 
 def storable(rows: Any, target: spark.StructType, by_name: bool) -> Any:
-    """Decimals are cast for columns of floating point, and structs get the table's names by position. Both keep every value."""
+    """Decimals are cast for columns of floating point, and structs get the table's names by position. Both keep every value.
+
+    `InvalidArgument`: a struct lacks fields of the table's, which would be null.
+    """
     wanted = {f.name: f.dataType for f in target.fields}
     casts = {}
     for f in rows.schema.fields:
-        to = _stored_as(f.dataType, wanted.get(f.name), by_name)
+        to = _stored_as(f.dataType, wanted.get(f.name), by_name, f"column '{f.name}'")
         if to != f.dataType:
             casts[f.name] = F.col(quoted(f.name)).cast(to)
     return rows.withColumns(casts) if casts else rows
 
 
-def _stored_as(source: spark.DataType, target: spark.DataType | None, by_name: bool) -> spark.DataType:
+def _stored_as(source: spark.DataType, target: spark.DataType | None, by_name: bool, where: str) -> spark.DataType:
     match source, target:
         case spark.DecimalType(), spark.FloatType() | spark.DoubleType():
             return target
         case spark.ArrayType(), spark.ArrayType():
-            return spark.ArrayType(_stored_as(source.elementType, target.elementType, by_name), source.containsNull)
+            element = _stored_as(source.elementType, target.elementType, by_name, f"{where}.element")
+            return spark.ArrayType(element, source.containsNull)
         case spark.MapType(), spark.MapType():
-            key = _stored_as(source.keyType, target.keyType, by_name)
-            return spark.MapType(key, _stored_as(source.valueType, target.valueType, by_name), source.valueContainsNull)
-        case spark.StructType(), spark.StructType() if not by_name and len(source.fields) == len(target.fields):
-            pairs = zip(source.fields, target.fields, strict=True)
-            return spark.StructType(
-                [spark.StructField(t.name, _stored_as(s.dataType, t.dataType, by_name), s.nullable) for s, t in pairs]
+            key = _stored_as(source.keyType, target.keyType, by_name, f"{where}.key")
+            value = _stored_as(source.valueType, target.valueType, by_name, f"{where}.value")
+            return spark.MapType(key, value, source.valueContainsNull)
+        case spark.StructType(), spark.StructType():
+            if not by_name and len(source.names) > len(target.names):
+                return source  # which matching the columns refuses
+            own = {f.name: f for f in target.fields}
+            pairs = (
+                [(f, own.get(f.name, f)) for f in source.fields]
+                if by_name
+                else list(zip(source.fields, target.fields, strict=False))
             )
+            missing = [name for name in target.names if name not in {f.name for _, f in pairs}]
+            if missing:
+                raise InvalidArgument(
+                    f"[INCOMPATIBLE_DATA_FOR_TABLE.STRUCT_MISSING_FIELDS] {where} lacks the field {missing[0]!r}",
+                    next_step=f"give it a value: named_struct(…, '{missing[0]}', NULL)",
+                )
+            fields = [(t.name, _stored_as(s.dataType, t.dataType, by_name, f"{where}.{t.name}"), s) for s, t in pairs]
+            return spark.StructType([spark.StructField(name, to, s.nullable) for name, to, s in fields])
         case _:
             return source

@@ -294,10 +294,11 @@ class Translation:
                     next_step=f"use {OTHER_WAY}",
                 )
 
-    @staticmethod
-    def _needs_spark(words: Sequence[Word]) -> bool:
+    def _needs_spark(self, words: Sequence[Word]) -> bool:
         for i, word in enumerate(words):
             follows = words[i + 1].raw if i + 1 < len(words) else ""
+            if self.run.named and word.kind == "text" and ("{" in word.raw or "}" in word.raw):
+                return True  # what Python's format makes of it
             if word.raw in ("?", "{", "::") or (word.raw == ":" and follows):
                 return True
             if word.upper == "INTERVAL" or word.upper in _CLOCKS:

@@ -16,9 +16,11 @@ from weakref import WeakKeyDictionary
 from ...core.errors import InvalidArgument
 from ...table.catalog.catalog import open_catalog
 from ..catalogs.names import Names, Warehouse
+from ..frames.merging import understand_merge_into
 from ..frames.naming import give_back
 from ..frames.reading import understand_tables
 from ..frames.saving import understand_saving
+from ..frames.streams_by_name import understand_streams
 from ..frames.writer_v2 import understand_write_to
 from ..options.catalog import NAME
 from ..reading.read_marks import PROCESS
@@ -79,7 +81,9 @@ def register(
         add_warehouse(session.sql.names, catalog, warehouse, storage_options)
     understand_saving(session)
     understand_write_to(session)
+    understand_merge_into(session)
     understand_tables(session)
+    understand_streams(session)
     _REGISTERED[session] = None
     session.sql.names.folder = folder = _folder_of(session)
     session.dataSource.register(carried(TableSource, folder=folder, process=PROCESS))

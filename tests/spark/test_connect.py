@@ -38,6 +38,7 @@ if os.environ.get("LAKELATCH_NIGHTLY"):
     FILES += ["test_source_errors.py", "test_reading_by_habit.py", "test_habit_page.py"]
     FILES += ["test_legs.py", "test_commit_safety.py", "test_cleaning.py", "test_sql_rows.py", "test_odd_statements.py"]
     FILES += ["test_procedures.py", "test_catalog_statements.py", "test_alter_statements.py", "test_names_of_tables.py"]
+    FILES += ["test_merge_into.py", "test_streams_by_name.py"]
     ONLY = ""
 
 

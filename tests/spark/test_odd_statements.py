@@ -332,6 +332,35 @@ def test_files_are_read_by_their_path_whatever_use_has_chosen(spark: Any, home: 
         spark.sql("USE spark_catalog")
 
 
+@pytest.mark.parametrize("form", ["{}", "array({})", "map('k', {})", "named_struct('s', {})"])
+def test_a_struct_without_one_of_the_fields_is_refused(spark: Any, home: ll.Catalog, form: str) -> None:
+    """The field would be null, in silence; Spark refuses it too."""
+    whole, part = form.format("named_struct('x', 1, 'y', 2.5)"), form.format("named_struct('x', 1)")
+    double = form.format("named_struct('x', 1, 'y', 2.5D)")
+    spark.sql(f"CREATE TABLE lake.db.n AS SELECT 1 AS id, {double} AS c")
+    spark.sql(f"INSERT INTO lake.db.n VALUES (2, {whole})")
+    spark.sql(f"INSERT INTO lake.db.n BY NAME SELECT {whole} AS c, 3 AS id")
+    for statement in (
+        f"INSERT INTO lake.db.n VALUES (4, {part})",
+        f"INSERT INTO lake.db.n BY NAME SELECT {part} AS c, 5 AS id",
+        f"INSERT OVERWRITE lake.db.n SELECT 6, {part}",
+    ):
+        with pytest.raises(ll.InvalidArgument, match=r"STRUCT_MISSING_FIELDS.*'c'.*'y'"):
+            spark.sql(statement)
+    with pytest.raises(ll.InvalidArgument, match="STRUCT_MISSING_FIELDS"):
+        spark.sql(f"SELECT 7, {part}").write.insertInto("lake.db.n")
+    assert [r.id for r in spark.sql("SELECT id FROM lake.db.n ORDER BY id").collect()] == [1, 2, 3]
+    assert spark.sql("SELECT count(DISTINCT to_json(struct(c))) FROM lake.db.n").first()[0] == 1
+
+
+def test_texts_with_braces_beside_what_python_names(spark: Any, home: ll.Catalog) -> None:
+    """With keywords, a statement is one of Python's format strings, inside of quotes too."""
+    home["db.t"].append(pa.table({"id": pa.array([4, 5], pa.int64()), "v": ["{x}", "x7"]}))
+    spark.sql("UPDATE lake.db.t SET v = concat(v, '{{}}') WHERE v = '{{x}}' OR v = 'x{n}'", n=7)
+    spark.sql("DELETE FROM lake.db.t WHERE id IN (SELECT id FROM {frame}) AND v <> '{{'", frame=spark.range(3))
+    assert rows(home) == [(3, None), (4, "{x}{}"), (5, "x7{}")]
+
+
 def test_defaults_parameters_and_variables_where_a_value_stands(spark: Any, home: ll.Catalog) -> None:
     spark.sql("CREATE TABLE lake.db.d (id INT, n INT DEFAULT 7, s STRING DEFAULT 'x')")
     spark.sql("INSERT INTO lake.db.d VALUES (1, DEFAULT, 'DEFAULT'), (2, 3, default)")
