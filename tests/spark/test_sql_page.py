@@ -33,6 +33,7 @@ def test_every_statement_runs_and_shows_what_the_page_says(
         for language, code in _BLOCK.findall(PAGE.read_text()):
             if language == "python":
                 code = code.replace('warehouse="warehouse"', f'warehouse="{tmp_path}/warehouse"')
+                code = code.replace('Location="checkpoint"', f'Location="{tmp_path}/checkpoint"')
                 code = re.sub(r"^spark = .*\n", "", code, flags=re.MULTILINE)
                 exec(compile(code, PAGE.name, "exec"), names)
                 continue
@@ -46,6 +47,7 @@ def test_every_statement_runs_and_shows_what_the_page_says(
         assert ran > 75 and wrong == []
         assert ll.open_catalog(str(tmp_path / "warehouse")).tables("air") == [
             "board",
+            "copied",
             "flights",
             "late",
             "made",
