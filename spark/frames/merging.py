@@ -62,8 +62,8 @@ class MergeWriter:
 
     def merge(self) -> None:
         """Carry it out, in one commit."""
-        target, alias = ".".join(map(quoted_name, self._table)), quoted_name(_alias(self._frame) or "source")
-        view = f"lakelatch_{uuid.uuid4().hex}"
+        target, view = ".".join(map(quoted_name, self._table)), f"lakelatch_{uuid.uuid4().hex}"
+        alias = quoted_name(_alias(self._frame) or view)
         self._frame.createTempView(view)
         try:
             clauses = " ".join(self._clauses)

@@ -52,8 +52,9 @@ def _to_table(sparks: Any) -> Any:
             return sparks(self, tableName, format, outputMode, partitionBy, queryName, **options)
         if str(format or NAME).lower() not in (NAME, "paimon"):
             raise Unsupported(f"toTable({place.full!r}) with format {format!r}", next_step="leave format out")
-        columns = (partitionBy,) if isinstance(partitionBy, str) else tuple(partitionBy or ())
-        _made(run, place, columns, self)
+        if partitionBy is not None:
+            self.partitionBy(partitionBy)
+        _made(run, place, _partition_by(self), self)
         located = run.names.in_warehouse(found)
         assert located is not None
         self.options(**located.options, **options)
@@ -78,6 +79,16 @@ def _made(run: Run, place: Place, partition_by: tuple[str, ...], writer: Any) ->
 def _check_rows(name: str, system: str | None) -> None:
     if system is not None:
         raise Unsupported(f"{name}${system} is a system table, which is no stream", next_step="name the table itself")
+
+
+def _partition_by(writer: Any) -> tuple[str, ...]:
+    """The columns of `partitionBy`, which Spark's own writer does not tell, and which no data source written in Python gets."""
+    if hasattr(writer, "_write_proto"):  # Spark Connect
+        return tuple(writer._write_proto.partitioning_column_names)
+    field = writer._jwrite.getClass().getDeclaredField("partitioningColumns")
+    field.setAccessible(True)
+    found = field.get(writer._jwrite)
+    return tuple(found.get().apply(i) for i in range(found.get().size())) if found.isDefined() else ()
 
 
 def _session_of(writer: Any) -> Any:

@@ -47,6 +47,9 @@ def test_a_stream_from_table_to_table(spark: Any, home: ll.Catalog, tmp_path: An
     assert rows(home, "db.copy") == [(1, "a"), (2, "b"), (3, "b")]
     assert home["db.copy"].schema.partition_keys == ("day",)
     assert len(home["db.copy"].history()) == 1
+    writer = spark.readStream.table("lake.db.t").writeStream.partitionBy("day", "id").trigger(availableNow=True)
+    writer.option("checkpointLocation", str(tmp_path / "b")).toTable("lake.db.by_two").awaitTermination()
+    assert home["db.by_two"].schema.partition_keys == ("day", "id") and len(rows(home, "db.by_two")) == 3
     home["db.t"].append(ROWS.slice(0, 1))
     spark.sql("USE lake.db")
     one_run()
