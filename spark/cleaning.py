@@ -33,9 +33,9 @@ from ..core.typed import Array
 from ..table.create import open_table
 from ..table.methods.cleaning import orphans_until
 from ..table.methods.maintenance import Moment
+from .jobs.running import raised_again
 from .sessions.session import checked_url, parallelism
 from .sessions.shipping import check_workers, shipped
-from .write_job import raised_again
 
 MANIFESTS_AT_ONCE = 256
 """How many manifests one job reads. Their fingerprints come back together."""

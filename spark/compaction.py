@@ -7,12 +7,9 @@ batch that fails leaves no file behind, or the error names those that are left.
 
 from __future__ import annotations
 
-import pickle
 import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any
-
-from pyspark.sql import functions as F  # noqa: N812 - Spark's users know it by this name
 
 from ..coordinator.commit.message import CommitMessage
 from ..core.expressions.tree import Predicate
@@ -23,11 +20,11 @@ from ..table.compaction.postponed import settle_postponed
 from ..table.compaction.run import AnyRewriter, Compaction, Rewrite, rewriter_of, run_compaction
 from ..table.create import open_table
 from ..table.scan.split import Split
-from .reading.scan import packed
+from .jobs.packing import frame_of, packed
+from .jobs.running import run_job
+from .jobs.tasks import RewriteTask
 from .sessions.session import checked_url, parallelism
 from .sessions.zones import bound_in, session_zone
-from .tasks import SPLIT_SCHEMA, RewriteTask
-from .write_job import run_job
 
 BATCH_BYTES = 64 << 30
 """How many bytes one job rewrites before it commits."""
@@ -84,10 +81,7 @@ def rewritten_by(spark: Any, rewriter: AnyRewriter) -> Rewrite:
     """A function that rewrites groups on executors, in one job whose tasks read about the same number of bytes."""
 
     def rewrite(groups: Sequence[Split]) -> list[CommitMessage]:
-        tasks = packed(groups, parallelism(spark), rewriter.target_bytes)
-        rows = [(i, pickle.dumps(task)) for i, task in enumerate(tasks)]
-        frame = spark.createDataFrame(rows, SPLIT_SCHEMA)
-        frame = frame.repartitionById(len(tasks), F.col("task")) if len(tasks) > 1 else frame.coalesce(1)
+        frame = frame_of(spark, packed(groups, parallelism(spark), rewriter.target_bytes))
         return run_job(frame, RewriteTask(rewriter, str(uuid.uuid4())))
 
     return rewrite

@@ -6,20 +6,17 @@ Invariants: Each plan runs one action at most. A job that fails leaves no file b
 
 from __future__ import annotations
 
-import pickle
 import uuid
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from pyspark.sql import functions as F  # noqa: N812 - Spark's users know it by this name
-
 from ..table.rowlevel.append_table import ChangeFiles, changed_here
 from ..table.rowlevel.file_change import FileChange, FileChanger
 from ..table.scan.split import Split
-from .reading.scan import TASK_BYTES, packed
+from .jobs.packing import TASK_BYTES, frame_of, packed
+from .jobs.running import run_job
+from .jobs.tasks import ChangeTask
 from .sessions.session import parallelism
-from .tasks import SPLIT_SCHEMA, ChangeTask
-from .write_job import run_job
 
 DRIVER_BYTES = 32 << 20
 """Fewer bytes are looked at by the driver itself, because starting a job takes longer."""
@@ -32,10 +29,7 @@ def changed_by(spark: Any) -> ChangeFiles:
         if sum(split.size for split in splits) <= DRIVER_BYTES:
             yield from changed_here(changer, splits)
             return
-        tasks = packed(splits, parallelism(spark), TASK_BYTES)
-        rows = [(i, pickle.dumps(task)) for i, task in enumerate(tasks)]
-        frame = spark.createDataFrame(rows, SPLIT_SCHEMA)
-        frame = frame.repartitionById(len(tasks), F.col("task")) if len(tasks) > 1 else frame.coalesce(1)
+        frame = frame_of(spark, packed(splits, parallelism(spark), TASK_BYTES))
         yield from run_job(frame, ChangeTask(changer, str(uuid.uuid4())))
 
     return change

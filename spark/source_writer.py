@@ -31,6 +31,7 @@ from ..table.writing.unfinished import committing, discard
 from ..table.writing.writer import keys_of
 from .columns import Columns, match_columns
 from .evolving import with_new_columns
+from .jobs.tasks import WriteTask
 from .options.asked import Asked
 from .options.source_options import SourceOptions
 from .reading.read_marks import read_by
@@ -40,7 +41,6 @@ from .rows.routing import check_written_by_spark
 from .sessions.session import OVERWRITE_MODE
 from .sessions.shipping import Carried
 from .sessions.worker_errors import one_sentence
-from .tasks import WriteTask
 
 _LOG = logging.getLogger("lakelatch.spark")
 

@@ -1,6 +1,6 @@
 """Writes a DataFrame into a table with one Spark job and one commit, which the user's process makes.
 
-Owns: `write`, and the clean-up after a job that failed. Must not know: how rows become files, how a commit is made.
+Owns: `write`. Must not know: how rows become files, how a commit is made, what a job that failed leaves (`jobs`).
 Source: architecture §6; format/spark §5.
 
 Invariants: Exactly one action runs on the frame, or none if the identity has already landed. An overwrite replaces the
@@ -9,10 +9,8 @@ rows that existed before the job began (H13). Files are deleted only while no co
 
 from __future__ import annotations
 
-import logging
-import re
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -20,38 +18,28 @@ from typing import Any
 
 from pyspark.sql import types as spark
 
-from ..backends.elsewhere import store_elsewhere
-from ..backends.store import ObjectInfo, Store
 from ..coordinator.commit.message import CommitMessage
 from ..coordinator.commit.receipt import Receipt
 from ..coordinator.commit.request import Grouping, Isolation
 from ..core import options as opt
-from ..core.errors import (
-    ERRORS,
-    InvalidArgument,
-    LakelatchError,
-    OutcomeUnknown,
-    TableExists,
-    TableNotFound,
-)
-from ..core.external_paths import ExternalPaths
+from ..core.errors import InvalidArgument, LakelatchError, TableExists, TableNotFound
 from ..core.metadata.schema import TableSchema
 from ..core.metadata.snapshot import Snapshot
 from ..core.options import TableOptions
-from ..core.paths import DEFAULT_BRANCH, TablePaths
+from ..core.paths import DEFAULT_BRANCH
 from ..core.places import codec_of
 from ..table.compaction.inline import compact_written
 from ..table.create import Schema, create_table, drop_table, open_table
 from ..table.table import Table
 from ..table.writing.beginning import Beginning
-from ..table.writing.buckets.placement import UNAWARE_BUCKET
 from ..table.writing.overwrites import overwrite_spec, snapshot_read
 from ..table.writing.replays import check_replay
 from ..table.writing.transaction import Transaction
-from ..table.writing.unfinished import discard
-from .batch_size import large_batches
 from .columns import match_columns
+from .compaction import rewritten_by
 from .evolving import with_new_columns
+from .jobs.running import run_job
+from .jobs.tasks import WriteTask
 from .options.asked import Asked, Cluster, Mode
 from .reading.read_marks import read_at
 from .rows.dynamic import DynamicPlan
@@ -59,15 +47,8 @@ from .rows.numbering import Numbering
 from .rows.postponed import PostponedPlan
 from .rows.routing import TASKS_PER_CORE, check_buckets, check_written_by_spark
 from .sessions.session import checked_url, overwrite_mode, parallelism, tells_case
-from .sessions.shipping import check_workers, shipped
 from .sessions.zones import partition_in, session_zone
-from .tasks import MESSAGE_SCHEMA, ChangeTask, RewriteTask, WriteTask, messages_of
 from .types import from_spark_schema
-
-_LOG = logging.getLogger("lakelatch.spark")
-_OURS = re.compile(r"lakelatch\.core\.errors\.(\w+): ([^\n]+)")
-"""An error of ours in the text of a traceback, which is all that Spark brings from an executor."""
-_RAISED_AGAIN = {kind.__name__: kind for kind in ERRORS.values() if kind is not OutcomeUnknown}
 
 
 def write(
@@ -189,8 +170,6 @@ def take_back(table: Table, storage_options: Mapping[str, Any] | None) -> None:
 
 def _compact(table: Table, messages: Sequence[CommitMessage], session: Any) -> None:
     """Compact the buckets that were written, as a job and a commit of their own, if the table's options ask for it."""
-    from .compaction import rewritten_by  # which runs its jobs by this module
-
     buckets = {(m.partition, m.bucket) for m in messages if m.new_files}
     compact_written(table.committer, table.timeline, buckets, partial(rewritten_by, session))
 
@@ -279,73 +258,3 @@ def _check_keys(name: str, wanted: Sequence[str] | str | None, keys: tuple[str, 
 
 def _names(columns: Sequence[str] | str) -> tuple[str, ...]:
     return (columns,) if isinstance(columns, str) else tuple(columns)
-
-
-# ----------------------------------------------------------------------------------------------------------- the job
-
-
-def run_job(frame: Any, task: WriteTask | RewriteTask | ChangeTask) -> list[Any]:
-    """Run the one action and return its messages; after a failure, delete the job's files or name them in the error."""
-    check_workers(frame.sparkSession)
-    try:
-        # One row per task that wrote rows; if a task ran twice, Spark returns the row of one attempt.
-        with large_batches(frame.sparkSession, frame.schema):
-            return messages_of(frame.mapInArrow(shipped(task), MESSAGE_SCHEMA).collect())
-    except BaseException as error:
-        left = _remove_job(task.store, task.schema, task.job)
-        raise _job_error(error, left, task.job) from error
-
-
-def _remove_job(store: Store, schema: TableSchema, job: str) -> list[str]:
-    """Delete the job's data files, which no commit names yet. Returns those that cannot be deleted."""
-    found: list[str] = []
-    try:
-        for folder, place in _places(store, schema):
-            found += [f"{folder}{info.key}" for info in place if f"{job}-" in info.key.rpartition("/")[2]]
-    except LakelatchError as error:
-        _LOG.warning("files of job %s could not be listed: %s", job, error)
-        return [*discard(store, found), f"{_data_folder(schema)}**/*{job}-*"]
-    left = discard(store, found)
-    if left:
-        _LOG.warning("files of job %s could not be deleted: %s", job, ", ".join(left))
-    return left
-
-
-def _places(store: Store, schema: TableSchema) -> Iterator[tuple[str, Iterable[ObjectInfo]]]:
-    """Where data files of the table may be: what comes before each key, and a listing."""
-    yield "", store.list(_data_folder(schema))
-    outside = ExternalPaths.of(schema.options)
-    for root in outside.roots if outside is not None else ():
-        yield f"{root}/", store_elsewhere(store, root).list("")
-
-
-def _data_folder(schema: TableSchema) -> str:
-    """The innermost folder that is known to contain all data files."""
-    directory = schema.options.get(opt.DATA_FILE_DIRECTORY)
-    if not schema.partition_keys and schema.bucket < 1 and not schema.primary_keys:
-        return TablePaths(data_directory=directory).bucket_dir("", UNAWARE_BUCKET)
-    return f"{directory.strip('/')}/" if directory else ""
-
-
-def raised_again(error: BaseException, told: str) -> BaseException:
-    """lakelatch's error from an executor, with something more to tell, if Spark's error holds one; else Spark's."""
-    found = _OURS.findall(str(error))
-    kind = _RAISED_AGAIN.get(found[-1][0]) if found else None
-    return error if kind is None else kind(f"{found[-1][1]}; {told}", next_step="")
-
-
-def _job_error(error: BaseException, left: list[str], job: str) -> BaseException:
-    """The error to raise for a failed job: lakelatch's error from an executor, else Spark's; with `left_files`."""
-    told = (
-        f"nothing was committed; files that could not be deleted: {', '.join(left)}"
-        if left
-        else "nothing was committed"
-    )
-    raised = raised_again(error, told)
-    if raised is error and hasattr(error, "add_note"):
-        error.add_note(f"lakelatch: {told}; the names of all data files of this job contain {job}")
-    try:
-        raised.left_files = left  # type: ignore[attr-defined]
-    except AttributeError:
-        _LOG.warning("%s", told)
-    return raised

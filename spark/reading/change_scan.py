@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import functions as F  # noqa: N812 - Spark's users know it by this name
 
 from ...backends.store import Store
 from ...core.expressions.tree import Predicate
@@ -23,16 +22,11 @@ from ...table.changelog.steps import ChangeStep
 from ...table.changelog.window import window_of
 from ...table.create import open_table
 from ...table.table import Table
+from ..jobs.packing import frame_of, packed_steps
 from ..sessions.session import checked_url, has_time_type, parallelism
 from ..sessions.shipping import shipped
 from ..sessions.zones import bound_in, session_zone
-from ..tasks import SPLIT_SCHEMA
 from ..types import arrow_field_for_spark, batch_for_spark, spark_schema
-
-OPEN_BYTES = 1 << 20
-"""The cost of opening a file, in bytes read, when steps are packed into tasks."""
-LEAST_BYTES = 4 * OPEN_BYTES
-"""Less than this is not worth a task of its own."""
 
 
 def changes(
@@ -78,10 +72,7 @@ def changes(
     groups = packed_steps(steps, parallelism(spark))
     if not groups:
         return spark.createDataFrame([], schema)
-    rows = [(i, pickle.dumps(group)) for i, group in enumerate(groups)]
-    frame = spark.createDataFrame(rows, SPLIT_SCHEMA)
-    frame = frame.repartitionById(len(groups), F.col("task")) if len(groups) > 1 else frame.coalesce(1)
-    return frame.mapInArrow(shipped(ChangeTask(table.store, reader, has_time)), schema)
+    return frame_of(spark, groups).mapInArrow(shipped(ChangeTask(table.store, reader, has_time)), schema)
 
 
 def planned(
@@ -128,16 +119,3 @@ class ChangeTask:
         for step in steps:
             for batch in self.reader.batches(self.store, step):
                 yield batch_for_spark(batch, fields, schema)
-
-
-def packed_steps(steps: Sequence[ChangeStep], tasks: int) -> list[list[ChangeStep]]:
-    """Group steps into at most so many tasks of about the same size, and few where there is little to read."""
-    weights = [step.size + OPEN_BYTES * sum(len(split.files) for split in step.splits) for step in steps]
-    count = min(len(steps), tasks, -(-sum(weights) // LEAST_BYTES))
-    groups: list[list[ChangeStep]] = [[] for _ in range(count)]
-    loads = [0] * count
-    for weight, step in sorted(zip(weights, steps, strict=True), key=lambda pair: -pair[0]):
-        lightest = loads.index(min(loads))
-        groups[lightest].append(step)
-        loads[lightest] += weight
-    return groups

@@ -10,7 +10,6 @@ the rows of `Table.to_arrow`. Spark never infers a type from a path or a file.
 from __future__ import annotations
 
 import logging
-import pickle
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from functools import reduce
@@ -35,12 +34,13 @@ from ...table.scan.split import Split
 from ...table.system.rows import read_optimized_plan
 from ...table.table import Table
 from ...table.travel import epoch_millis
+from ..jobs.packing import TASK_BYTES, frame_of, packed
+from ..jobs.tasks import NO_COLUMN, ReadTask
 from ..predicate import Untranslatable, quoted, to_column
 from ..sessions.hadoop import hadoop_options
 from ..sessions.session import FILE_SYSTEMS, checked_url, has_time_type, is_connect, parallelism, setting, tells_case
 from ..sessions.shipping import shipped
 from ..sessions.zones import bound_in, session_zone
-from ..tasks import NO_COLUMN, SPLIT_SCHEMA, ReadTask
 from ..types import spark_schema, unread_by_spark
 from .native import paths_without_job, scan_files
 from .read_marks import Mark, mark_of, with_mark
@@ -53,9 +53,6 @@ NATIVE_FILES = 20_000
 """Spark's own reader takes this many files, however small, as far as it does not look at each of them in a task of its own …"""
 NATIVE_FILE_BYTES = 4 << 20
 """… which is worthwhile if their mean size is at least this (format/spark §4)."""
-TASK_BYTES = 128 << 20
-OPEN_BYTES = 1 << 20
-"""The cost of opening a file, in bytes read, when files are packed into tasks."""
 _GLOB = frozenset("*?[]{}\\")
 _DEFAULT_PREFIX = "data-"
 _AZURE, _ACCOUNT_URL = ("abfs", "abfss", "az"), "abfss://CONTAINER@ACCOUNT.dfs.core.windows.net/PATH"
@@ -287,13 +284,7 @@ class Scan:
         if not groups:
             return self.spark.createDataFrame([], schema).select("*")  # as in `_rows`
         task = ReadTask(self.table.store, self._reader(splits), self.has_time).check(splits)
-        rows = [(i, pickle.dumps(group)) for i, group in enumerate(groups)]
-        frame = self.spark.createDataFrame(rows, SPLIT_SCHEMA)
-        if len(groups) > 1:
-            frame = frame.repartitionById(len(groups), F.col("task"))
-        else:
-            frame = frame.coalesce(1)
-        return frame.mapInArrow(shipped(task), schema)
+        return frame_of(self.spark, groups).mapInArrow(shipped(task), schema)
 
     def _reader(self, splits: Sequence[Split]) -> SplitReader:
         schemas = file_schemas_of(self.table.timeline, self.table.schema, splits)
@@ -315,24 +306,3 @@ def native_root(store: Store) -> str:
     if scheme == "file":
         return f"file:{local_path(store.url)}"
     return f"{scheme}://{store.url.partition('://')[2].rstrip('/')}"
-
-
-def packed(splits: Sequence[Split], tasks: int, most_bytes: int) -> list[list[Split]]:
-    """Group splits into a few large tasks, because starting a task costs more than opening a file (format/spark §3).
-
-    Args:
-        tasks: how many tasks run at once; there are this many groups if there are enough splits.
-        most_bytes: the size of a group, which only its last split may exceed.
-    """
-    if not splits:
-        return []
-    weights = [s.size + OPEN_BYTES * len(s.files) for s in splits]
-    total = sum(weights)
-    count = min(len(splits), max(min(tasks, -(-total // (4 * OPEN_BYTES))), -(-total // most_bytes)))
-    groups: list[list[Split]] = [[] for _ in range(count)]
-    loads = [0] * count
-    for weight, split in sorted(zip(weights, splits, strict=True), key=lambda pair: -pair[0]):
-        lightest = loads.index(min(loads))
-        groups[lightest].append(split)
-        loads[lightest] += weight
-    return groups

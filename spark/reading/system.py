@@ -28,9 +28,10 @@ from ...core.rows.types import Field
 from ...table.system.definition import View
 from ...table.system.read import MADE_BY_THE_READER, read_system, system_fields
 from ...table.table import Table
+from ..jobs.packing import SPLIT_SCHEMA
+from ..jobs.tasks import NO_COLUMN
 from ..sessions.session import has_time_type
 from ..sessions.shipping import shipped
-from ..tasks import NO_COLUMN, SPLIT_SCHEMA
 from ..types import arrow_field_for_spark, batch_for_spark, spark_schema
 
 

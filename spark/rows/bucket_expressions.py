@@ -26,7 +26,7 @@ from ...core.rows.bucket import SEED, BucketFunction
 from ...core.rows.types import DataType, Field
 from ...core.rows.values import root_of
 from ..sessions.shipping import shipped_function
-from ..tasks import BucketTask
+from .incoming import BucketTask
 
 BUCKET = "bucket"
 _MASK = 0xFFFFFFFF

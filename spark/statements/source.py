@@ -27,18 +27,18 @@ from ...table.scan.plan import plan_scan
 from ...table.scan.split import Split
 from ...table.system.read import system_fields
 from ...table.table import Table
+from ..jobs.packing import TASK_BYTES, packed, packed_steps
+from ..jobs.tasks import ReadTask
 from ..options.catalog import NAME, marked, options_of_mark, options_of_statement
 from ..options.source_options import SourceOptions
-from ..reading.change_scan import ChangeTask, packed_steps, planned
+from ..reading.change_scan import ChangeTask, planned
 from ..reading.read_marks import mark_of, with_mark
-from ..reading.scan import TASK_BYTES, packed
 from ..reading.system import SystemTask, system_task
 from ..sessions.shipping import Carried
 from ..sessions.worker_errors import one_sentence
 from ..source_writer import TableSourceWriter
 from ..streams.reader import TableStreamReader
 from ..streams.writer import StreamSourceWriter
-from ..tasks import ReadTask
 from ..types import spark_schema
 
 _TASKS = 4

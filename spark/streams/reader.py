@@ -29,8 +29,9 @@ from ...table.following.position import Position
 from ...table.following.ranges import Ranges
 from ...table.following.reader import batch_of
 from ...table.methods.streams import watched_timeline
+from ..jobs.packing import in_order
 from ..options.source_options import SourceOptions
-from ..reading.change_scan import LEAST_BYTES, OPEN_BYTES, ChangeTask
+from ..reading.change_scan import ChangeTask
 from ..sessions.shipping import Carried
 from ..sessions.worker_errors import one_sentence
 
@@ -158,24 +159,6 @@ class TableStreamReader(Carried, DataSourceStreamReader, _AvailableNow):  # type
     def __reduce__(self) -> tuple[Any, ...]:
         self._opened = None  # partitions bring what tasks need
         return super().__reduce__()
-
-
-def in_order(steps: Sequence[ChangeStep], tasks: int) -> list[list[ChangeStep]]:
-    """Group steps into about so many tasks of about the same size, each of which goes on where the one before it ends.
-
-    So the rows of a batch are in the order of the snapshots, from task to task. Writers of tables with a primary key rely on it.
-    """
-    weights = [step.size + OPEN_BYTES * sum(len(split.files) for split in step.splits) for step in steps]
-    most = max(LEAST_BYTES, -(-sum(weights) // tasks))
-    groups: list[list[ChangeStep]] = []
-    held = 0
-    for step, weight in zip(steps, weights, strict=True):
-        if not groups or held + weight > most:
-            groups.append([])
-            held = 0
-        groups[-1].append(step)
-        held += weight
-    return groups
 
 
 @dataclass

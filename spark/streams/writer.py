@@ -37,12 +37,12 @@ from ...table.writing.transaction import Transaction
 from ...table.writing.unfinished import committing, discard
 from ...table.writing.writer import keys_of
 from ..daemon import spare
+from ..jobs.tasks import WriteTask, partition_id
 from ..options.source_options import SourceOptions
 from ..rows.numbering import Numbering
 from ..sessions.shipping import Carried
 from ..sessions.worker_errors import let_through_by_pickle, one_sentence
 from ..source_writer import checked_write, may_have_landed
-from ..tasks import WriteTask, partition_id
 
 _LOG = logging.getLogger("lakelatch.spark")
 QUERY_ID = "sql.streaming.queryId"

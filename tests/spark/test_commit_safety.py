@@ -12,7 +12,7 @@ from lost_answers import MARK
 
 import lakelatch as ll
 import lakelatch.spark as lake
-from lakelatch.spark.batch_size import BYTES, RECORDS
+from lakelatch.spark.jobs.batch_size import BYTES, RECORDS
 
 pytestmark = pytest.mark.spark
 DDL = "k bigint, v string"
@@ -189,7 +189,7 @@ def test_settings_of_the_session_are_restored(spark: Any, url: str) -> None:
 
 
 def test_a_limit_that_the_user_set_is_kept(spark: Any, url: str) -> None:
-    from lakelatch.spark.batch_size import large_batches
+    from lakelatch.spark.jobs.batch_size import large_batches
 
     schema = spark.range(1).schema
     with large_batches(spark, schema):

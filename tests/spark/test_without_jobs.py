@@ -24,16 +24,16 @@ from lakelatch.core.errors import InvalidArgument
 from lakelatch.core.metadata.schema import new_schema
 from lakelatch.core.rows.types import sql
 from lakelatch.spark.columns import match_columns
+from lakelatch.spark.jobs.packing import packed
+from lakelatch.spark.jobs.running import _job_error, _remove_job
+from lakelatch.spark.jobs.tasks import WriteTask
 from lakelatch.spark.options.asked import Asked
 from lakelatch.spark.options.source_options import SourceOptions
-from lakelatch.spark.reading.scan import packed
 from lakelatch.spark.sessions.hadoop import hadoop_options
 from lakelatch.spark.sessions.shipping import opener, shipped, shipped_function, worker_problem
 from lakelatch.spark.sessions.worker_errors import HIDE_TRACEBACK, one_sentence
 from lakelatch.spark.statements.source import TableSourceReader
-from lakelatch.spark.tasks import WriteTask
 from lakelatch.spark.types import from_spark_schema, to_spark
-from lakelatch.spark.write_job import _job_error, _remove_job
 from lakelatch.table.scan.split import Split
 
 

@@ -16,28 +16,25 @@ from typing import Any
 
 import pyarrow as pa
 
-from ..backends.store import Store
-from ..coordinator.commit.message import CommitMessage
-from ..core.errors import InvalidArgument, LakelatchError
-from ..core.metadata.schema import TableSchema
-from ..core.rows.types import AtomicType, Field
-from ..core.rows.values import MILLIS_PER_DAY
-from ..table.compaction.run import AnyRewriter
-from ..table.conforming.conform import Conformer
-from ..table.reading.arrow import SplitReader
-from ..table.rowlevel.file_change import FileChange, FileChanger
-from ..table.scan.split import Split
-from ..table.writing.buckets.placement import bucket_function
-from ..table.writing.overwrites import with_partition
-from ..table.writing.unfinished import discard
-from ..table.writing.writer import TableWriter, keys_of
-from .rows.dynamic import DynamicPlan
-from .rows.numbering import Numbering
-from .rows.postponed import PostponedPlan
-from .types import arrow_field_for_spark, batch_for_spark
+from ...backends.store import Store
+from ...coordinator.commit.message import CommitMessage
+from ...core.errors import LakelatchError
+from ...core.metadata.schema import TableSchema
+from ...core.rows.types import AtomicType, Field
+from ...table.compaction.run import AnyRewriter
+from ...table.reading.arrow import SplitReader
+from ...table.rowlevel.file_change import FileChange, FileChanger
+from ...table.scan.split import Split
+from ...table.writing.overwrites import with_partition
+from ...table.writing.unfinished import discard
+from ...table.writing.writer import TableWriter, keys_of
+from ..rows.dynamic import DynamicPlan
+from ..rows.incoming import with_names
+from ..rows.numbering import Numbering
+from ..rows.postponed import PostponedPlan
+from ..types import arrow_field_for_spark, batch_for_spark
 
 MESSAGE_SCHEMA = "message binary"
-SPLIT_SCHEMA = "task int, splits binary"
 NO_COLUMN = Field(0, "_", AtomicType("BOOLEAN"))
 """The column of a result without columns; Spark cannot count the rows of Arrow batches that have no column."""
 
@@ -97,7 +94,7 @@ class WriteTask:
         """Write all rows. `LakelatchError`: this attempt's files are deleted, or the message names them."""
         writer = self._writer()
         try:
-            renamed = (named(batch, self.names, self.schema) for batch in batches)
+            renamed = (with_names(batch, self.names, self.schema) for batch in batches)
             for batch in with_partition(renamed, self.filled, self.schema):
                 writer.write(batch, row_kind=self.row_kind)
             messages = writer.finish()
@@ -181,44 +178,6 @@ class ChangeTask:
             discard(self.store, [key for change in changes for key in change.written], error)
             raise
         yield pa.record_batch({"message": pa.array([pickle.dumps(c) for c in changes], pa.binary())})
-
-
-@dataclass(frozen=True)
-class BucketTask:
-    """Computes the fixed bucket of each row, so that Spark can bring the rows of a bucket together. `names` are by position."""
-
-    schema: TableSchema
-    names: tuple[str, ...]
-
-    def buckets(self, keys: pa.Array) -> pa.Array:
-        """Structs of key columns to bucket numbers; raises like `WriteTask` if a value does not fit."""
-        key_fields = [self.schema.by_name[name] for name in self.schema.bucket_keys]
-        batch = named(pa.RecordBatch.from_struct_array(keys), self.names, self.schema)
-        bucket_of = bucket_function(self.schema)
-        assert bucket_of is not None
-        return pa.array(bucket_of(Conformer(key_fields)(batch)), pa.int32())
-
-
-def named(batch: Any, names: Sequence[str], schema: TableSchema) -> Any:
-    """A batch from Spark with the table's column names, and with its numbers converted for columns of type TIME."""
-    batch = batch.rename_columns(list(names))
-    for i, name in enumerate(names):
-        target = schema.by_name[name].type if name in schema.by_name else None
-        if isinstance(target, AtomicType) and target.root == "TIME" and pa.types.is_integer(batch.column(i).type):
-            batch = batch.set_column(i, name, _time_of_millis(batch.column(i), name))
-    return batch
-
-
-def _time_of_millis(array: Any, name: str) -> Any:
-    """Milliseconds as times of day. The range is checked because Arrow's cast would accept any number."""
-    import pyarrow.compute as pc
-
-    ends = pc.min_max(array)
-    low, high = ends["min"].as_py(), ends["max"].as_py()
-    if low is not None and not 0 <= low <= high < MILLIS_PER_DAY:
-        wrong = low if low < 0 else high
-        raise InvalidArgument(f"column '{name}': {wrong} is not a millisecond of the day")
-    return array.cast(pa.int32()).cast(pa.time32("ms"))
 
 
 def messages_of(rows: Iterable[Any]) -> list[CommitMessage]:
