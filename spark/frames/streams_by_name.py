@@ -54,7 +54,12 @@ def _to_table(sparks: Any) -> Any:
             raise Unsupported(f"toTable({place.full!r}) with format {format!r}", next_step="leave format out")
         if partitionBy is not None:
             self.partitionBy(partitionBy)
-        _made(run, place, _partition_by(self), self)
+        if _columns(self, "clustering"):
+            raise Unsupported(
+                f"toTable({place.full!r}) with clusterBy: the table says how its rows lie",
+                next_step="leave clusterBy out; OPTIMIZE … ZORDER BY clusters",
+            )
+        _made(run, place, _columns(self, "partitioning"), self)
         located = run.names.in_warehouse(found)
         assert located is not None
         self.options(**located.options, **options)
@@ -81,11 +86,11 @@ def _check_rows(name: str, system: str | None) -> None:
         raise Unsupported(f"{name}${system} is a system table, which is no stream", next_step="name the table itself")
 
 
-def _partition_by(writer: Any) -> tuple[str, ...]:
-    """The columns of `partitionBy`, which Spark's own writer does not tell, and which no data source written in Python gets."""
+def _columns(writer: Any, kind: str) -> tuple[str, ...]:
+    """The columns of `partitionBy` or `clusterBy`, which Spark tells nobody, and no source written in Python."""
     if hasattr(writer, "_write_proto"):  # Spark Connect
-        return tuple(writer._write_proto.partitioning_column_names)
-    field = writer._jwrite.getClass().getDeclaredField("partitioningColumns")
+        return tuple(getattr(writer._write_proto, f"{kind}_column_names"))
+    field = writer._jwrite.getClass().getDeclaredField(f"{kind}Columns")
     field.setAccessible(True)
     found = field.get(writer._jwrite)
     return tuple(found.get().apply(i) for i in range(found.get().size())) if found.isDefined() else ()
