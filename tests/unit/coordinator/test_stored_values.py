@@ -126,6 +126,13 @@ def test_bounds_of_smaller_integers_are_bounds_of_larger_ones() -> None:
     assert table.alter(ll.update_type("v", "INT")).id == 2
 
 
+def test_bounds_of_texts_are_no_bounds_of_numbers() -> None:
+    table = table_of("STRING")
+    table.append(rows(table, "5", "7"))
+    table.alter(ll.update_type("v", "INT", force=True))
+    assert "cannot tell" in refused(table, "SMALLINT").message
+
+
 def test_there_are_no_statistics_of_a_part_of_a_column() -> None:
     table = table_of({"type": "ARRAY", "element": "BIGINT"})
     table.append(rows(table, [5]))

@@ -14,9 +14,11 @@ import pytest
 
 from lakelatch.backends.local import LocalStore
 from lakelatch.backends.memory import MemoryStore
+from lakelatch.core.errors import InvalidArgument
 from lakelatch.core.metadata.data_file import SOURCE_APPEND, DataFile
 from lakelatch.core.metadata.schema import TableSchema, new_schema
 from lakelatch.core.rows.arrow import from_arrow_schema
+from lakelatch.table.formats.parquet.writer import ParquetOutput
 from lakelatch.table.writing.files import data_writer, sink
 from lakelatch.table.writing.files.data_writer import DataFileWriter, FileSettings
 
@@ -227,3 +229,17 @@ def test_how_large_files_are_where_no_option_says_so(key: list[str] | None, size
     schema = new_schema(from_arrow_schema(columns), primary_keys=key or [], options={"bucket": "1"} if key else {})
     assert FileSettings.of(schema).target_bytes == size
     assert FileSettings.of(schema_of(target_file_size="5 mb")).target_bytes == 5 << 20
+
+
+def test_what_a_file_cannot_hold_is_an_error_of_the_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Some values only the file format refuses."""
+
+    def refusing(*_: Any) -> None:
+        raise pa.ArrowInvalid("value too large")
+
+    monkeypatch.setattr(ParquetOutput, "write", refusing)
+    writer = writer_of(schema_of())
+    writer.write(batch(0, 3))
+    with pytest.raises(InvalidArgument) as caught:
+        writer.finish()
+    assert caught.value.message == "rows cannot be written: value too large"
