@@ -12,8 +12,8 @@ from golden_tables import unpack
 import lakelatch as ll
 import lakelatch.spark as lake
 from lakelatch.core.errors import InvalidArgument
+from lakelatch.spark.jobs import packing
 from lakelatch.spark.options.source_options import SourceOptions
-from lakelatch.spark.reading import change_scan
 
 pytestmark = pytest.mark.spark
 
@@ -35,7 +35,7 @@ def keyed(tmp_path: Path) -> str:
 
 def test_changes_of_a_key_table_are_those_of_the_table(spark: Any, keyed: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """All kinds of reads: changelogs, rows as written, and the difference of two states, with a filter and columns."""
-    monkeypatch.setattr(change_scan, "LEAST_BYTES", 1)  # as many tasks as there can be
+    monkeypatch.setattr(packing, "LEAST_BYTES", 1)  # as many tasks as there can be
     table = ll.open_table(keyed)
     last = table.snapshots()[-1].id
     whole: list[tuple[tuple[Any, ...], dict[str, Any]]] = [
