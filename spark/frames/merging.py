@@ -68,7 +68,7 @@ class MergeWriter:
         try:
             clauses = " ".join(self._clauses)
             self._run.session.sql(
-                f"MERGE {self._evolves}INTO {target} USING {view} AS {alias} ON {self._condition} {clauses}"
+                f"MERGE {self._evolves}INTO {target} USING {view} AS {alias} ON ({self._condition}) {clauses}"
             )
         finally:
             self._run.session.catalog.dropTempView(view)

@@ -15,6 +15,7 @@ from ..catalogs.run import Run
 from ..ddl.creating import How, NewTable, fields_of_frame, make
 from ..options.catalog import NAME
 from .naming import instead_of, parts, run_of
+from .writer_v2 import given_options
 
 
 def understand_streams(session: Any) -> None:
@@ -62,7 +63,7 @@ def _to_table(sparks: Any) -> Any:
         _made(run, place, _columns(self, "partitioning"), self)
         located = run.names.in_warehouse(found)
         assert located is not None
-        self.options(**located.options, **options)
+        self.options(**given_options(located, options))
         return self.start(format=NAME, outputMode=outputMode, queryName=queryName)
 
     return to_table

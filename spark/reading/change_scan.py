@@ -71,7 +71,7 @@ def changes(
     schema = spark_schema(reader.output, has_time=has_time)
     groups = packed_steps(steps, parallelism(spark))
     if not groups:
-        return spark.createDataFrame([], schema)
+        return spark.createDataFrame([], schema).select("*")  # so that Spark refuses rows for a view of it
     return frame_of(spark, groups).mapInArrow(shipped(ChangeTask(table.store, reader, has_time)), schema)
 
 

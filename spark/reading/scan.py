@@ -282,7 +282,7 @@ class Scan:
         schema = self._marked(self.output or (NO_COLUMN,))
         groups = packed(splits, parallelism(self.spark), self._task_bytes())
         if not groups:
-            return self.spark.createDataFrame([], schema).select("*")  # as in `_rows`
+            return self.spark.createDataFrame([], schema).select("*")  # so that Spark refuses rows for a view of it
         task = ReadTask(self.table.store, self._reader(splits), self.has_time).check(splits)
         return frame_of(self.spark, groups).mapInArrow(shipped(task), schema)
 

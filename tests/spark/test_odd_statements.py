@@ -281,6 +281,7 @@ def test_a_view_of_a_table_takes_no_rows(spark: Any, home: ll.Catalog) -> None:
         lake.read(spark, url),
         lake.read(spark, url, where="id > 1"),
         lake.changes(spark, url, 0, 1).select("id", "v"),
+        lake.changes(spark, f"{home.url}/db.db/empty", 0),
         spark.table("lake.db.empty"),
         lake.LakeTable.forPath(spark, url).toDF(),
     ):

@@ -72,6 +72,8 @@ def test_branches_and_what_is_no_stream(spark: Any, home: ll.Catalog, tmp_path: 
             spark.readStream.table(name)
         with pytest.raises(ll.Unsupported, match="system table"):
             run(spark.readStream.table("lake.db.t"), name, tmp_path / "c")
+    with pytest.raises(ll.InvalidArgument, match="'path' and the name"):
+        run(spark.readStream.table("lake.db.t"), "lake.db.of_dev", tmp_path / "c", path="elsewhere")
     with pytest.raises(ll.Unsupported, match="clusterBy"):
         spark.readStream.table("lake.db.t").writeStream.clusterBy("id").toTable("lake.db.other")
     with pytest.raises(ll.Unsupported, match="format"):
