@@ -839,4 +839,13 @@ EQUIVALENTS: tuple[Equivalent, ...] = (
         "0 → 1",
         "the first millisecond is the one of the clock, which is far beyond either",
     ),
+    *(
+        Equivalent(
+            "coordinator/commit/request.py",
+            "",
+            f"[Sequence[ManifestEntry], int, bool] → without `{argument}`",
+            "the arguments of a callable's type; only the type checker asks",
+        )
+        for argument in ("Sequence[ManifestEntry]", "int", "bool")
+    ),
 )
