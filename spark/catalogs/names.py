@@ -27,7 +27,8 @@ from ..sessions.session import checked_url
 from .errors import TableMissing
 from .texts import absolute, quoted, quoted_name
 
-_SPARKS = ("spark_catalog", "global_temp", "system", "session")
+SPARKS_CATALOG = "spark_catalog"
+_SPARKS = (SPARKS_CATALOG, "global_temp", "system", "session")
 """Names of catalogs and databases that are Spark's own, whatever USE has chosen."""
 _BRANCH = "branch_"
 
@@ -77,6 +78,7 @@ class Located:
         options: the options of the name (`OPTIONS (…)` in Spark's catalog) as those of the data source, `path` included.
         place: where it is in a registered warehouse; None for a table of Spark's catalog, and for `` lakelatch.`/path` ``.
         branch, system: `$branch_dev` and `$snapshots`.
+        full: catalog, database and table, which names of its columns may begin with; nothing for a path.
     """
 
     name: str
@@ -86,6 +88,7 @@ class Located:
     branch: str = DEFAULT_BRANCH
     system: str | None = None
     place: Place | None = None
+    full: tuple[str, ...] = ()
 
     def open(self) -> Table:
         """Open the table, at the branch that the name says.
@@ -199,7 +202,8 @@ class Names:
         if place.branch != DEFAULT_BRANCH:
             options["branch"] = place.branch
         options["path"] = place.url
-        return Located(place.full, place.url, options, given, place.branch, place.system, place)
+        full = (place.warehouse.name, place.database, place.table)
+        return Located(place.full, place.url, options, given, place.branch, place.system, place, full)
 
     def _in_spark(self, parts: tuple[str, ...]) -> Located | None:
         text = ".".join(quoted_name(part) for part in parts)
@@ -208,7 +212,8 @@ class Names:
             return None
         lasting = found.lasting()
         options = SourceOptions(lasting)
-        return Located(".".join(parts), options.url, lasting, options.storage_options, options.branch)
+        full = (SPARKS_CATALOG, found.database, parts[-1])
+        return Located(".".join(parts), options.url, lasting, options.storage_options, options.branch, full=full)
 
 
 def _parts(name: Name | Sequence[str]) -> tuple[str, ...]:

@@ -14,34 +14,77 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ...core.errors import InvalidArgument, TableNotFound, Unsupported
+from pyspark.errors import AnalysisException
+
+from ...core.errors import InvalidArgument, LakelatchError, TableNotFound, Unsupported
 from ..grammar.pieces import Name, Query, TableUse, Travel
 from ..grammar.words import at, words_of
 from ..options.source_options import SourceOptions
 from ..reading.scan import read
 from .errors import TableMissing
-from .names import Located
+from .names import SPARKS_CATALOG, Located
 from .run import Run
 from .texts import quoted_name
 
 _PLACEHOLDER = "lakelatch_{}"
+_OF_SPARKS_CATALOG = re.compile(rf"RelationV2\[.*\] {SPARKS_CATALOG}\.")
+"""In the text of a plan: a relation of a source of version 2, by its name in Spark's own catalog."""
 _Meant = dict[str, tuple[int, set[int]]]
 """What a name in several parts begins with: by a table's last part, how many parts that are, and the places of the table."""
+_LINE = "\n"
 _TAG_OF_WATERMARK = re.compile(r"watermark-(\d+)")
 
 
 def frame_of(run: Run, query: Query) -> Any:
     """The frame of a query; that of a statement which Spark carries out, such as CREATE TABLE in its own catalog."""
-    text, frames = replaced(run, query)
-    arguments = arguments_of(run, query.text)
-    if not frames:
-        return run.sparks(query.text, arguments, **run.named)
-    return run.sparks(text, arguments, **run.named, **frames)
+    return by_own_scan(run, query, _planned(run, query, *replaced(run, query)))
 
 
-def replaced(run: Run, query: Query) -> tuple[str, dict[str, Any]]:
-    """The text for `spark.sql`, and the frames for the placeholders in it; no frames if it names no table of ours."""
-    found = [(use, located) for use in query.tables if (located := located_for(run, use)) is not None]
+def _planned(run: Run, query: Query, text: str, frames: Mapping[str, Any]) -> Any:
+    return run.sparks(text, arguments_of(run, query.text), **run.named, **frames)
+
+
+def by_own_scan(run: Run, query: Query, planned: Any) -> Any:
+    """The frame of a query, planned by Spark, with our scan in place of the data source for tables of Spark's own catalog.
+
+    What our scan cannot do, such as the option `timeZone`, is left to the data source: then the frame is as it was.
+    """
+    if query.what != Query.what or not reads_by_source(planned):
+        return planned
+    try:
+        text, frames = replaced(run, query, everywhere=True)
+        return _planned(run, query, text, frames) if frames else planned
+    except (LakelatchError, AnalysisException):
+        return planned
+
+
+def reads_by_source(frame: Any) -> bool:
+    """May a classic frame read tables of Spark's own catalog by a data source of version 2, as ours is, and not from its cache?
+
+    Nothing is known of a frame of Spark Connect before it runs.
+    """
+    if getattr(frame, "_jdf", None) is None:
+        return False
+    execution = frame._jdf.queryExecution()
+    return (
+        _OF_SPARKS_CATALOG.search(_relations(execution.analyzed())) is not None
+        and not frame.isStreaming
+        and _OF_SPARKS_CATALOG.search(_relations(execution.withCachedData())) is not None
+    )
+
+
+def _relations(plan: Any) -> str:
+    """The text of a plan's relations, those of its subqueries among the rest of these."""
+    return f"{plan.collectLeaves().mkString(_LINE)}{_LINE}{plan.subqueriesAll().mkString(_LINE)}"
+
+
+def replaced(run: Run, query: Query, everywhere: bool = False) -> tuple[str, dict[str, Any]]:
+    """The text for `spark.sql`, and the frames for the placeholders in it; no frames if it names no table of ours.
+
+    Args:
+        everywhere: are tables of Spark's own catalog replaced, too, which its data source can read as well?
+    """
+    found = [(use, located) for use in query.tables if (located := located_for(run, use, everywhere)) is not None]
     if not found:
         return query.text, {}
     if query.persists:
@@ -64,9 +107,10 @@ def replaced(run: Run, query: Query) -> tuple[str, dict[str, Any]]:
     return _spliced(query.text, changes, formatted=bool(run.named)), frames
 
 
-def located_for(run: Run, use: TableUse) -> Located | None:
-    """The table of ours that is read. One of Spark's catalog is left to the data source, unless it is to travel in time."""
-    return run.names.locate(use.name) if use.travel is not None else run.names.in_warehouse(use.name)
+def located_for(run: Run, use: TableUse, everywhere: bool = False) -> Located | None:
+    """The table of ours that is read. One of Spark's catalog is found if it is to travel in time, or `everywhere`."""
+    known = run.names.locate if everywhere or use.travel is not None else run.names.in_warehouse
+    return known(use.name)
 
 
 def frame_at(run: Run, located: Located, use: TableUse) -> Any:
@@ -209,8 +253,7 @@ def _meant(query: Query, reference: Name, found: Sequence[tuple[TableUse, Locate
     for use, located in found:
         if use.aliased:
             continue
-        full = tuple(part.lower() for part in (located.place.full.split(".", 2) if located.place else use.name.parts))
-        full = (*full[:-1], use.name.parts[-1].lower())
+        full = tuple(part.lower() for part in (*(located.full or use.name.parts)[:-1], use.name.parts[-1]))
         for short in range(len(full) - 1):
             prefix = full[short:]
             if given[: len(prefix)] == prefix and len(given) + is_star > len(prefix):

@@ -24,7 +24,6 @@ from .errors import Refusal
 from .texts import fitting
 
 DEFAULT_DATABASE = "default"
-_SPARKS_CATALOG = "spark_catalog"
 
 
 def nothing(run: Run) -> Any:

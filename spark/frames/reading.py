@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ...core.errors import LakelatchError
 from ..catalogs.names import Located
-from ..catalogs.queries import frame_at
+from ..catalogs.queries import frame_at, reads_by_source
 from ..catalogs.run import Run
 from ..grammar.pieces import Name, TableUse
 from ..options.catalog import NAME
@@ -24,7 +25,7 @@ _LEFT = frozenset(("timezone", "incremental-between"))
 
 def understand_tables(session: Any) -> None:
     """Let `table` of this kind of session and its readers know tables of registered catalogs, and `load` our own scan."""
-    instead_of(type(session), "table", lambda sparks: _method(sparks, lambda self, name: _table(self, name, {})))
+    instead_of(type(session), "table", lambda sparks: _method(sparks, lambda self, *asked: _table(self, {}, *asked)))
     instead_of(type(session.read), "table", lambda sparks: _method(sparks, _read))
     instead_of(type(session.read), "load", _loading)
 
@@ -32,27 +33,42 @@ def understand_tables(session: Any) -> None:
 def _method(sparks: Any, ours: Any) -> Any:
     def table(self: Any, tableName: str) -> Any:  # noqa: N803 - Spark's name
         found = ours(self, tableName)
-        return sparks(self, tableName) if found is None else found
+        if found is not None:
+            return found
+        planned = sparks(self, tableName)
+        return ours(self, tableName, planned) if reads_by_source(planned) else planned
 
     return table
 
 
-def _read(reader: Any, name: str) -> Any:
-    return _table(_session_of(reader), name, _options(reader))
+def _read(reader: Any, *asked: Any) -> Any:
+    return _table(_session_of(reader), _options(reader), *asked)
 
 
-def _table(session: Any, name: str, options: Mapping[str, str]) -> Any:
+def _table(session: Any, options: Mapping[str, str], name: str, planned: Any = None) -> Any:
     run = run_of(session)
-    return None if run is None else table_frame(run, parts(name), options)
+    return planned if run is None else table_frame(run, parts(name), options, planned)
 
 
-def table_frame(run: Run, found: list[str], options: Mapping[str, str]) -> Any:
-    """The frame of a table; None for a name that is none of a registered catalog."""
-    located = run.names.in_warehouse(found) if found else None
+def table_frame(run: Run, found: list[str], options: Mapping[str, str], planned: Any = None) -> Any:
+    """The frame of a table.
+
+    Args:
+        planned: the frame of Spark's data source, if the name may be one of Spark's own catalog.
+
+    Returns: None, or `planned`, for a name that is none of a registered catalog, or for what only the data source can do.
+    """
+    names = run.names
+    located = None if not found else names.in_warehouse(found) if planned is None else names.locate(found)
     if located is None:
-        return None
+        return planned
     use = TableUse(Name(tuple(found)), 0, 0, aliased=True, alias_at=0, options=dict(options))
-    return frame_at(run, located, use).alias(found[-1])
+    try:
+        return frame_at(run, located, use).alias(found[-1])
+    except LakelatchError:
+        if planned is None:
+            raise
+        return planned
 
 
 def _loading(sparks: Any) -> Any:

@@ -73,6 +73,7 @@ def options_of_mark(schema: spark.StructType) -> dict[str, str]:
 @dataclass(frozen=True)
 class CatalogTable:
     url: str
+    database: str
     options: Mapping[str, str] = field(default_factory=dict)
 
     def lasting(self) -> dict[str, str]:
@@ -101,7 +102,7 @@ def catalog_table(sql: Any, name: str) -> CatalogTable | None:
             f"the catalog has {name} at {told['Location']}, but it was created for {url}",
             next_step="DROP TABLE, which touches the catalog only, and CREATE TABLE again",
         )
-    return CatalogTable(url, options)
+    return CatalogTable(url, row["namespace"], options)
 
 
 def _stored(text: str) -> dict[str, str]:

@@ -15,7 +15,7 @@ from weakref import WeakKeyDictionary
 
 from ...core.errors import InvalidArgument
 from ...table.catalog.catalog import open_catalog
-from ..catalogs.names import Names, Warehouse
+from ..catalogs.names import SPARKS_CATALOG, Names, Warehouse
 from ..frames.merging import understand_merge_into
 from ..frames.naming import give_back
 from ..frames.reading import understand_tables
@@ -31,7 +31,7 @@ from .statements import Statements
 
 _REGISTERED: WeakKeyDictionary[Any, None] = WeakKeyDictionary()
 _UNCHANGED: WeakKeyDictionary[Any, Statements] = WeakKeyDictionary()
-_TAKEN = ("spark_catalog", "global_temp", "system", "session", "builtin", NAME)
+_TAKEN = (SPARKS_CATALOG, "global_temp", "system", "session", "builtin", NAME)
 
 
 def register(

@@ -193,24 +193,14 @@ def _assigned(
 # --------------------------------------------------------------------------------------------------------------- names
 
 
-def _names_of(run: Run, statement: Delete | Update | MergeInto, located: Located) -> list[tuple[str, ...]]:
-    full: tuple[str, ...]
-    if located.place is not None:
-        full = (located.place.warehouse.name, located.place.database, located.place.table)
-    elif len(statement.name.parts) == 1:
-        full = ("spark_catalog", run.session.catalog.currentDatabase(), *statement.name.parts)
-    else:
-        full = ("spark_catalog", *statement.name.parts[-2:])
-    return qualifiers_of(statement.name, statement.alias, full)
-
-
 def _of_rows(
     run: Run, table: LakeRows, statement: Delete | Update | MergeInto, located: Located, word: str | None = None
 ) -> Table:
+    names = qualifiers_of(statement.name, statement.alias, located.full)
     singles = frozenset(
         f.name for f in table.schema.fields if isinstance(f.type, AtomicType) and f.type.root == "FLOAT"
     )
-    return Table(table.schema.names, _names_of(run, statement, located), word, singles)
+    return Table(table.schema.names, names, word, singles)
 
 
 def _source_names(statement: MergeInto) -> list[tuple[str, ...]]:

@@ -18,7 +18,7 @@ from pyspark.errors import ParseException
 
 from ...core.errors import Unsupported
 from ..catalogs.names import Names
-from ..catalogs.queries import frame_of
+from ..catalogs.queries import by_own_scan, frame_of, reads_by_source
 from ..catalogs.run import Run
 from ..grammar.other_statements import Refused
 from ..grammar.pieces import Query
@@ -52,7 +52,16 @@ class Statements:
             found = self._carried_out(sqlQuery, args, kwargs)
             if found is not None:
                 return found
-        return self._sql(sqlQuery, args, **kwargs) if args is not None else self._sql(sqlQuery, **kwargs)
+        planned = self._sql(sqlQuery, args, **kwargs) if args is not None else self._sql(sqlQuery, **kwargs)
+        return self._by_own_scan(sqlQuery, args, kwargs, planned) if reads_by_source(planned) else planned
+
+    def _by_own_scan(self, sql: str, args: Any, named: dict[str, Any], planned: Any) -> Any:
+        """The frame that Spark has planned, or that of the same query by our scan if it reads tables of ours."""
+        text = self._substituted(sql)
+        query = understand(text, args if isinstance(args, dict) else None, formatted=bool(named))
+        if not isinstance(query, Query):
+            return planned
+        return by_own_scan(Run(self._session, self._sql, self.names, text, args, named), query, planned)
 
     def _carried_out(self, sql: str, args: Any, named: dict[str, Any]) -> Any:
         """The frame of a statement about tables of ours; None for all others."""

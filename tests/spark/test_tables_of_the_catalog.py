@@ -304,3 +304,90 @@ def test_a_name_that_means_another_table_by_now(spark: Any, tmp_path: Path) -> N
     assert [ll.open_table(str(tmp_path / name)).count() for name in ("one", "two")] == [1, 1]
     for name in ("moving", "moved"):
         spark.sql(f"DROP TABLE {name}")
+
+
+def reads_by_own_scan(frame: Any) -> bool:
+    return "FileScan parquet" in frame._jdf.queryExecution().toString()
+
+
+@pytest.mark.classic
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("SELECT max(k) FROM scanned WHERE k < 3", 2),
+        ("SELECT spark_catalog.default.scanned.k FROM scanned WHERE default.scanned.p = 1 AND `scanned`.k = 3", 3),
+        ("SELECT default.scanned.* FROM default.scanned JOIN ids ON default.scanned.k = ids.id", 2),
+        ("SELECT count(*) FROM ids WHERE id IN (SELECT k FROM scanned)", 1),
+        ("WITH few AS (SELECT * FROM scanned WHERE k > 1) SELECT count(*) FROM few AS a, few AS b", 4),
+        ("FROM scanned SELECT count(*)", 3),
+        ("SELECT count(*) FROM IDENTIFIER('scanned') TABLESAMPLE (1 ROWS)", 1),
+        ("SELECT min(scanned.k), max(x.scanned.k) FROM scanned, (SELECT struct(7 AS k) AS scanned) AS x", 1),
+    ],
+)
+def test_a_query_of_a_name_of_sparks_catalog_takes_our_scan(scanned: Any, query: str, expected: int) -> None:
+    frame = scanned.sql(query)
+    assert reads_by_own_scan(frame) and frame.first()[0] == expected
+
+
+@pytest.fixture(scope="module")
+def scanned(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """The table `scanned` of three rows in Spark's catalog, `of_a_zone` with an option of the data source, and the view `ids`."""
+    lake.register(spark)
+    url = str(tmp_path_factory.mktemp("scanned") / "t")
+    spark.sql(f"CREATE TABLE scanned (k INT, p INT) USING lakelatch LOCATION '{url}'")
+    spark.sql("INSERT INTO scanned VALUES (1, 1), (2, 1), (3, 1)")
+    spark.sql(f"CREATE TABLE of_a_zone USING lakelatch OPTIONS (timeZone 'UTC') LOCATION '{url}'")
+    spark.sql("CREATE OR REPLACE TEMPORARY VIEW ids AS SELECT 2 AS id UNION ALL SELECT 9")
+    yield spark
+    for name in ("scanned", "of_a_zone"):
+        spark.sql(f"DROP TABLE {name}")
+    spark.catalog.dropTempView("ids")
+
+
+@pytest.mark.classic
+def test_methods_and_parameters_take_our_scan_too(scanned: Any) -> None:
+    frames = (
+        scanned.table("scanned").where("k < 3"),
+        scanned.read.table("default.scanned").where("scanned.k < 3"),
+        scanned.read.option("where", "k < 3").table("scanned"),
+        scanned.sql("SELECT * FROM scanned WHERE k < :most", {"most": 3}),
+        scanned.sql("SELECT '{{k}}', k FROM scanned WHERE k < {most}", most=3),
+    )
+    for frame in frames:
+        assert reads_by_own_scan(frame) and frame.count() == 2, frame
+    scanned.sql("INSERT OVERWRITE scanned SELECT * FROM scanned WHERE k < 9")
+    assert scanned.table("scanned").count() == 3
+
+
+@pytest.mark.classic
+def test_what_only_the_data_source_or_the_cache_can_do_is_left_to_it(scanned: Any) -> None:
+    for frame in (scanned.sql("SELECT k FROM of_a_zone"), scanned.table("of_a_zone")):
+        assert not reads_by_own_scan(frame) and frame.count() == 3
+    scanned.catalog.cacheTable("scanned")
+    try:
+        assert "InMemoryRelation" in scanned.sql("SELECT * FROM scanned")._jdf.queryExecution().toString()
+    finally:
+        scanned.catalog.uncacheTable("scanned")
+
+
+@pytest.mark.classic
+def test_a_streaming_query_is_left_as_it_is(scanned: Any) -> None:
+    scanned.readStream.format("rate").load().createOrReplaceTempView("ticks")
+    try:
+        for query in ("SELECT * FROM ticks", "SELECT k FROM ticks JOIN scanned ON k = value"):
+            assert scanned.sql(query).isStreaming
+    finally:
+        scanned.catalog.dropTempView("ticks")
+
+
+@pytest.mark.classic
+def test_our_scan_shows_the_columns_that_the_table_has_now(scanned: Any, tmp_path: Path) -> None:
+    """Spark's catalog keeps those of the day on which it was told."""
+    url = str(tmp_path / "t")
+    scanned.sql(f"CREATE TABLE changed (k INT, p INT) USING lakelatch LOCATION '{url}'")
+    scanned.sql("INSERT INTO changed VALUES (1, 2)")
+    ll.open_table(url).alter(ll.drop_column("p"), ll.add_column("q", "INT"))
+    try:
+        assert scanned.sql("SELECT * FROM changed").first().asDict() == {"k": 1, "q": None}
+    finally:
+        scanned.sql("DROP TABLE changed")
