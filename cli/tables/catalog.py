@@ -23,6 +23,11 @@ if TYPE_CHECKING:
 
 
 def register(commands: Commands) -> None:
+    for add in (_add_ls, _add_maintain, _add_drop, _add_migrate, _add_clone, _add_export, _add_rename, _add_allow):
+        add(commands)
+
+
+def _add_ls(commands: Commands) -> None:
     parser = add_command(
         commands,
         "ls",
@@ -32,6 +37,9 @@ def register(commands: Commands) -> None:
         url="where the catalog is: a path, s3://bucket, …",
     )
     parser.add_argument("database", nargs="?", metavar="DB", help="only the tables of this database")
+
+
+def _add_maintain(commands: Commands) -> None:
     parser = add_command(
         commands,
         "maintain",
@@ -45,6 +53,9 @@ def register(commands: Commands) -> None:
     parser.add_argument("database", nargs="?", metavar="DB", help="only the tables of this database")
     parser.add_argument("--jobs", type=int, default=4, metavar="N", help="how many tables at the same time (4)")
     add_apply(parser)
+
+
+def _add_drop(commands: Commands) -> None:
     parser = add_command(
         commands,
         "drop",
@@ -54,6 +65,9 @@ def register(commands: Commands) -> None:
         "lakelatch drop s3://lake/air.db/flights\nlakelatch drop s3://lake/air.db/flights --apply",
     )
     add_apply(parser)
+
+
+def _add_migrate(commands: Commands) -> None:
     parser = add_command(
         commands,
         "migrate",
@@ -73,6 +87,9 @@ def register(commands: Commands) -> None:
         help="copy them into the table, move them, or leave them where they are (copy)",
     )
     add_apply(parser)
+
+
+def _add_clone(commands: Commands) -> None:
     parser = add_command(
         commands,
         "clone",
@@ -89,6 +106,9 @@ def register(commands: Commands) -> None:
         help="the newest snapshot only, and its data files stay in the table, which gets a tag that keeps them",
     )
     add_apply(parser)
+
+
+def _add_export(commands: Commands) -> None:
     parser = add_command(
         commands,
         "export",
@@ -103,6 +123,9 @@ def register(commands: Commands) -> None:
     which.add_argument("--tag", metavar="NAME", help="as of this tag")
     add_where(parser, 'only these rows, such as "month >= 3"')
     parser.add_argument("--format", default="parquet", choices=("parquet", "orc", "csv"), help="of the files (parquet)")
+
+
+def _add_rename(commands: Commands) -> None:
     parser = add_command(
         commands,
         "rename",
@@ -112,6 +135,9 @@ def register(commands: Commands) -> None:
         "lakelatch rename /lake/air.db/flights /lake/air.db/trips",
     )
     parser.add_argument("new_url", metavar="NEW_URL", help="where the table will be")
+
+
+def _add_allow(commands: Commands) -> None:
     parser = add_command(
         commands,
         "allow",

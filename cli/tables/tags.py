@@ -45,6 +45,12 @@ def register(commands: Commands) -> None:
         "  lakelatch read s3://lake/flights --tag eod\n  lakelatch tag delete s3://lake/flights eod --apply",
     )
     actions = parser.add_actions()
+    for add in (_add_make, _add_names, _add_expiry):
+        add(actions)
+    _register_undo(commands)
+
+
+def _add_make(actions: Commands) -> None:
     for name, run, about in (
         ("create", create, "Make a tag, of the newest snapshot or another one."),
         ("replace", replace, "Let a tag name another snapshot, and delete the files that only the old one needed."),
@@ -54,6 +60,9 @@ def register(commands: Commands) -> None:
         add_branch(parser)
         add_travel(parser)
         parser.add_argument("--keep", metavar="TIME", help=_KEEP)
+
+
+def _add_names(actions: Commands) -> None:
     parser = add_command(actions, "list", show, "List the tags of a table.", "lakelatch tag list s3://lake/flights")
     add_branch(parser)
     parser = add_command(
@@ -76,6 +85,9 @@ def register(commands: Commands) -> None:
     _add_name(parser, "the tag")
     parser.add_argument("new_name", metavar="NEW_NAME", help="its new name")
     add_branch(parser)
+
+
+def _add_expiry(actions: Commands) -> None:
     parser = add_command(
         actions,
         "expire",
@@ -100,7 +112,6 @@ def register(commands: Commands) -> None:
     )
     add_branch(parser)
     add_apply(parser)
-    _register_undo(commands)
 
 
 def _register_undo(commands: Commands) -> None:

@@ -10,7 +10,7 @@ Invariant: what neither can be taken over nor computed once is refused with its 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import InitVar, dataclass, field
 from itertools import pairwise
 
 from pyspark.errors import AnalysisException
@@ -19,11 +19,11 @@ from ...core.errors import InvalidArgument, Unsupported
 from ...core.expressions.functions import FUNCTIONS
 from ..catalogs.queries import arguments_of, frame_of
 from ..catalogs.run import Run
-from ..columns import named
 from ..grammar.pieces import Condition, Name, Subquery
 from ..grammar.reader import Reader, Stray
 from ..grammar.words import Word, at
 from ..sessions.session import setting, tells_case
+from .column_names import ColumnNames, Table
 from .literals import MOST_VALUES, OTHER_WAY, values_of
 
 _RESERVED = frozenset(
@@ -51,39 +51,17 @@ _MEANINGS: Mapping[str, Callable[[str], bool]] = {
 """Settings by which a text means something else, and the texts that they concern."""
 
 
-@dataclass(frozen=True)
-class Table:
-    """What names of one table look like.
-
-    Attributes:
-        qualifiers: the words before the dot.
-        word: the word for the table in the result.
-        singles: the columns of type FLOAT. Spark compares them, and counts with them, as doubles.
-    """
-
-    columns: Sequence[str]
-    qualifiers: Sequence[tuple[str, ...]]
-    word: str | None
-    singles: frozenset[str] = frozenset()
-
-
-def qualifiers_of(name: Name, alias: str | None, full: Sequence[str] = ()) -> list[tuple[str, ...]]:
-    """What may stand before a column: the alias alone, or the name with fewer and fewer parts in front."""
-    if alias is not None:
-        return [(alias,)]
-    found: list[tuple[str, ...]] = []
-    for parts in (tuple(full), name.parts):
-        found += [parts[start:] for start in range(len(parts))]
-    return sorted(dict.fromkeys(found), key=len, reverse=True)
-
-
 @dataclass
 class Translation:
     """Translates the conditions and values of one statement. `tables` are those whose columns may be named."""
 
     run: Run
-    tables: Sequence[Table]
+    tables: InitVar[Sequence[Table]]
+    names: ColumnNames = field(init=False)
     _known: dict[str | int, str] = field(default_factory=dict)
+
+    def __post_init__(self, tables: Sequence[Table]) -> None:
+        self.names = ColumnNames(self.run.text, tables, tells_case(self.run.session))
 
     def text(self, condition: Condition) -> str:
         """The condition for `LakeTable`.
@@ -106,9 +84,9 @@ class Translation:
 
     def column(self, name: Name, table: Table) -> str:
         """The column of a table that SET or INSERT names."""
-        path = self._path(name.parts, table)
+        path = self.names.path(name.parts, table)
         if path is None:
-            raise self._no_column(name)
+            raise self.names.missing(name)
         if len(path) > 1:
             raise Unsupported(
                 f"SET of {name}, {at(self.run.text, name.start)}: a field of a column",
@@ -166,7 +144,7 @@ class Translation:
             parts.append(last.value)
             end = last.end
         name = Name(tuple(parts), word.start, end)
-        found = self._found(name)
+        found = self.names.column(name)
         if found is not None:
             return found
         if word.kind == "word" and word.upper in _NOT_HERE:
@@ -174,7 +152,7 @@ class Translation:
         variable = self._variable(name)
         if variable is not None:
             return variable
-        raise self._no_column(name)
+        raise self.names.missing(name)
 
     def _variable(self, name: Name) -> str | None:
         """The value of a variable of the session, which DECLARE has made."""
@@ -183,49 +161,6 @@ class Translation:
             return values_of(frame)[0]
         except AnalysisException:
             return None
-
-    def _found(self, name: Name) -> str | None:
-        """The column as `t`.`a`, or None."""
-        owners = [(table, path) for table in self.tables if (path := self._path(name.parts, table)) is not None]
-        qualified = [(table, path) for table, path in owners if self._qualified(name.parts, table)]
-        owners = qualified or owners
-        if not owners:
-            return None
-        if len(owners) > 1:
-            raise InvalidArgument(
-                f"[AMBIGUOUS_REFERENCE] {name}, {at(self.run.text, name.start)}, is a column of the table and of the source",
-                next_step="write the table's name before it",
-            )
-        table, path = owners[0]
-        found = ".".join("`" + part.replace("`", "``") + "`" for part in ((table.word, *path) if table.word else path))
-        return f"CAST({found} AS DOUBLE)" if path[0] in table.singles and len(path) == 1 else found
-
-    def _qualified(self, parts: Sequence[str], table: Table) -> bool:
-        return any(self._same(parts[: len(q)], q) and len(parts) > len(q) for q in table.qualifiers)
-
-    def _path(self, parts: Sequence[str], table: Table) -> tuple[str, ...] | None:
-        """The column and fields that a name means in a table: first with what stands before a column, then without."""
-        for qualifier in table.qualifiers:
-            if len(parts) > len(qualifier) and self._same(parts[: len(qualifier)], qualifier):
-                column = self._known_column(parts[len(qualifier)], table)
-                if column is not None:
-                    return (column, *parts[len(qualifier) + 1 :])
-        column = self._known_column(parts[0], table)
-        return None if column is None else (column, *parts[1:])
-
-    def _known_column(self, word: str, table: Table) -> str | None:
-        return named(word, table.columns, tells_case(self.run.session))
-
-    @staticmethod
-    def _same(some: Sequence[str], others: Sequence[str]) -> bool:
-        return [part.lower() for part in some] == [part.lower() for part in others]
-
-    def _no_column(self, name: Name) -> InvalidArgument:
-        known = ", ".join(column for table in self.tables for column in table.columns)
-        return InvalidArgument(
-            f"[UNRESOLVED_COLUMN] there is no column {name}, {at(self.run.text, name.start)}",
-            next_step=f"there are {known}",
-        )
 
     def _only_sparks(self, word: Word) -> Unsupported:
         return Unsupported(
@@ -276,14 +211,9 @@ class Translation:
                 return False
             if word.kind == "word" and follows != "(" and before not in (":", "::", "{"):
                 name = Name((word.value,), word.start, word.end)
-                if before == "." or self._is_column(name):
+                if before == "." or self.names.knows(name):
                     return False
         return True
-
-    def _is_column(self, name: Name) -> bool:
-        return any(self._path(name.parts, table) is not None for table in self.tables) or any(
-            self._same(name.parts, qualifier[:1]) for table in self.tables for qualifier in table.qualifiers
-        )
 
     def _check_deterministic(self, words: Sequence[Word]) -> None:
         """A value that differs from row to row cannot be computed once."""

@@ -32,8 +32,9 @@ from ..sessions.session import overwrite_mode, tells_case
 from ..sessions.zones import bound_in, session_zone
 from ..types import spark_schema
 from ..write_job import carry_out
-from .expressions import Table as Columns
-from .expressions import Translation, qualifiers_of
+from .column_names import Table as Columns
+from .column_names import qualifiers_of
+from .expressions import Translation
 from .row_changes import check_partition
 
 

@@ -28,7 +28,8 @@ from ..lake_table import LakeMerge, LakeTable
 from ..options.source_options import SourceOptions
 from ..sessions.identity import identity_of
 from ..sessions.session import tells_case
-from .expressions import Table, Translation, qualifiers_of
+from .column_names import Table, qualifiers_of
+from .expressions import Translation
 
 _T, _S = "t", "s"
 _AFFECTED = ("num_affected_rows",)
