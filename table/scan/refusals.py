@@ -16,6 +16,7 @@ from ...core.metadata.schema import TableSchema
 from ...core.metadata.schemas.foreign_options import reading_options
 from ...core.metadata.schemas.merge_rules import merge_rules
 from ...core.paths import format_of
+from ...core.side_effects import check_readable
 from ..formats.reading import READABLE_FORMATS
 from ..merging.merge import engine_of
 from .row_runs import is_blob
@@ -28,6 +29,7 @@ def check_schema_readable(schema: TableSchema) -> None:
     rules = merge_rules(schema)
     if rules is not None:
         engine_of(rules)
+    check_readable(schema.option_texts)
     for option in reading_options(schema):
         raise Unsupported(
             f"the table's options have '{option}' = {schema.option_texts[option]}, which Apache Paimon takes for every read",

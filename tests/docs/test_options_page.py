@@ -9,7 +9,9 @@ from typing import Any
 from pages import CHECKOUT
 
 from lakelatch.core import options
+from lakelatch.core.option_names import ELSEWHERE, HARMLESS, KNOWN
 from lakelatch.core.options import ALL_OPTIONS, Option
+from lakelatch.core.side_effects import SIDE_EFFECTS
 
 KINDS: dict[Any, str] = {
     int: "number",
@@ -57,5 +59,33 @@ def test_the_options_without_effect_are_those_that_no_code_asks_for() -> None:
     )
     names = {name: value.key for name, value in vars(options).items() if isinstance(value, Option)}
     unused = {key for name, key in names.items() if words[name] == 1}
-    section = PAGE.partition("## Without effect")[2]
+    section = PAGE.partition("## Without effect")[2].partition("\n## ")[0]
     assert {key for key, *_ in ROW.findall(section)} == unused, "read it, or list it there"
+
+
+def test_each_option_that_changes_nothing_is_listed_with_the_reason() -> None:
+    section = PAGE.partition("## What changes nothing here")[2]
+    listed = {}
+    for line in re.findall(r"^\* (.+)\.$", section, re.MULTILINE):
+        why, _, names = line.rpartition(": `")
+        listed[why.lower()] = tuple(re.findall(r"[^`, ]+", f"`{names}"))
+    assert listed == {why.lower(): names for why, names in HARMLESS.items()}
+
+
+def test_every_known_option_is_in_one_place() -> None:
+    """It has a typed value, it is looked for by its name, it is refused or told, or it changes nothing for a reason."""
+    typed = {key for option in ALL_OPTIONS for key in (option.key, *option.fallback_keys)}
+    asking = {effect.option for effect in SIDE_EFFECTS if not effect.is_pattern}
+    harmless = [name for names in HARMLESS.values() for name in names]
+    places = Counter((*typed, *(asking - typed), *ELSEWHERE, *harmless))
+    assert set(places) == KNOWN and {name for name, count in places.items() if count > 1} == set()
+
+
+def test_the_options_that_have_no_typed_value_are_looked_for_by_the_code() -> None:
+    code = "\n".join(
+        path.read_text()
+        for floor in ("core", "coordinator", "table", "spark")
+        for path in (CHECKOUT / floor).rglob("*.py")
+        if path.name != "option_names.py"
+    )
+    assert {name for name in ELSEWHERE if f'"{name}"' not in code} == set()

@@ -10,6 +10,7 @@ from typing import Any
 
 from ... import options as opt
 from ...errors import InvalidArgument
+from ...side_effects import check_new
 from ..schema import TableSchema
 
 _NO_PREFIX = re.compile(r"[:/\\]")
@@ -42,8 +43,12 @@ def reading_options(schema: TableSchema) -> list[str]:
 
 
 def check_foreign(schema: TableSchema, before: TableSchema | None = None) -> None:
-    """Refuse new options with which Apache Paimon would read other rows or could not write. Raises InvalidArgument."""
+    """Refuse new options with which Apache Paimon, or lakelatch, would read other rows or could not write.
+
+    Raises InvalidArgument, Unsupported.
+    """
     texts, known = schema.option_texts, {} if before is None else before.option_texts
+    check_new(texts, known)
     for option in (*reading_options(schema), *(["branch"] if texts.get("branch") else [])):
         if texts[option] != known.get(option):
             raise InvalidArgument(

@@ -152,10 +152,10 @@ def test_options_that_files_depend_on_cannot_change(table: ll.Table) -> None:
 
 
 def test_a_rename_updates_the_options_that_name_the_column(tmp_path: Path) -> None:
-    options = {"bucket": "2", "bucket-key": "a,b", "fields.a.default-value": "1"}
+    options = {"bucket": "2", "bucket-key": "a,b", "fields.a.stats-mode": "full"}
     table = ll.create_table(str(tmp_path / "t"), ll.Schema([("a", "INT"), ("b", "INT")]), options=options)
     made = table.alter(ll.rename_column("a", "c"))
-    assert dict(made.option_texts) == {"bucket": "2", "bucket-key": "c,b", "fields.c.default-value": "1"}
+    assert dict(made.option_texts) == {"bucket": "2", "bucket-key": "c,b", "fields.c.stats-mode": "full"}
 
 
 def test_concurrent_changes_all_land(table: ll.Table) -> None:
