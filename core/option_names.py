@@ -135,13 +135,15 @@ _HARMLESS = {
         partition.mark-done-action.custom.class visibility-callback.check-interval visibility-callback.timeout
     """,
     "how Apache Paimon builds and searches global indexes, which no option alone gives a table": """
-        btree-index.block-size btree-index.build.max-parallelism btree-index.cache-size btree-index.compression
-        btree-index.compression-level btree-index.fallback-scan-max-size btree-index.high-priority-pool-ratio
-        btree-index.records-per-range full-text-index.search-mode global-index.build.max-parallelism
-        global-index.build.max-shard global-index.column-update-action global-index.enabled
-        global-index.external-path global-index.row-count-per-shard global-index.search-mode
-        global-index.thread-num scalar-index.search-mode vector-field vector-index.search-mode
-        vector-search.distribute.enabled vector-search.lateral-join.batch-size
+        bitmap-index.compression bitmap-index.compression-level bitmap-index.dictionary-block-size
+        bitmap-index.fallback-scan-max-size btree-index.block-size btree-index.build.max-parallelism
+        btree-index.cache-size btree-index.compression btree-index.compression-level
+        btree-index.fallback-scan-max-size btree-index.high-priority-pool-ratio btree-index.records-per-range
+        full-text-index.search-mode global-index.build.max-parallelism global-index.build.max-shard
+        global-index.column-update-action global-index.enabled global-index.external-path
+        global-index.row-count-per-shard global-index.search-mode global-index.thread-num
+        scalar-index.search-mode sorted-index.build.max-parallelism sorted-index.records-per-range vector-field
+        vector-index.search-mode vector-search.distribute.enabled vector-search.lateral-join.batch-size
         vector-search.lateral-join.parallelism vector.target-file-size
     """,
     "how VARIANT columns are shredded: lakelatch writes them whole, which every reader takes": """
