@@ -23,6 +23,7 @@ from ...core.paths import format_of
 from ...core.places import codec_of
 from ...core.rows.arrow import from_arrow_schema
 from ...core.rows.types import Field, sql, walk_fields, with_nullable
+from ...core.side_effects import check_new
 from ..create import Schema
 from ..formats.reading import open_data_file
 from ..projection.plan import plan_projection
@@ -77,6 +78,7 @@ def table_options(source: Store, options: Mapping[str, Any] | None, file_format:
     given = {str(key): str(value) for key, value in (options or {}).items()}
     for key in given:
         check_option_name(key, False)
+    check_new(given, {})
     if given.get("bucket", "-1") != "-1":
         raise Unsupported("option 'bucket': files of others are in no buckets", next_step="leave the option out")
     given = {"file.format": file_format, **given}

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import lakelatch as ll
@@ -97,6 +98,14 @@ def test_no_table_is_given_an_option_with_which_it_could_not_be_written(
         with pytest.raises(ll.Unsupported, match=f"option '{option}' = '{value}' is not supported"):
             table.alter(ll.set_option(option, value))
     assert table.append(ROWS).snapshot_id == 1
+
+
+def test_the_plan_of_a_migration_refuses_such_an_option(tmp_path: Path) -> None:
+    (tmp_path / "plain").mkdir()
+    pq.write_table(ROWS, tmp_path / "plain" / "a.parquet")
+    options = {"fields.v.default-value": "7"}
+    with pytest.raises(ll.Unsupported, match=r"option 'fields\.v\.default-value' = '7' is not supported"):
+        ll.migrate(str(tmp_path / "plain"), str(tmp_path / "t"), options=options, files="move", dry_run=True)
 
 
 def test_a_table_that_has_such_an_option_may_be_changed_otherwise(tmp_path: Path) -> None:
