@@ -113,3 +113,11 @@ def test_rows_are_taken_by_their_places_and_none_is_null(positions: list[int]) -
     taken = take(pa.array(values), np.array(positions, np.int64))
     assert taken.to_pylist() == [None if place < 0 else values[place] for place in positions]
     assert take(pa.array([], pa.string()), np.full(len(positions), -1)).to_pylist() == [None] * len(positions)
+
+
+def test_a_single_row_that_is_ignored_goes_only_where_single_rows_are_merged() -> None:
+    """A compaction that looks for older rows merges a key's only row as well; any other leaves it as it is."""
+    rules, _, columns = section([(1, DELETE, 1, 1, 1), (2, ADD, 2, 1, 1)], None, None, {"ignore_delete": "true"})
+    assert group_rows(columns.__getitem__, rules).order.tolist() == [0, 1]
+    found = group_rows(columns.__getitem__, rules.of_lookups)
+    assert found.order.tolist() == [1] and found.starts.tolist() == [0] and not found.is_alone.any()
