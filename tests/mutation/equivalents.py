@@ -839,6 +839,42 @@ EQUIVALENTS: tuple[Equivalent, ...] = (
         "0 → 1",
         "the first millisecond is the one of the clock, which is far beyond either",
     ),
+    Equivalent(
+        "coordinator/commit/retries.py",
+        "RetryPolicy.next_wait_ms",
+        "min(doubled_s, longest_s) → min(longest_s, doubled_s)",
+        "the smaller of two numbers, whichever is named first",
+    ),
+    Equivalent(
+        "coordinator/intents/tickets.py",
+        "Ticket.ahead",
+        "place not in live and place != self._place → without `place != self._place`",
+        "the ticket of its own is deleted with the stale ones anyway",
+    ),
+    Equivalent(
+        "coordinator/journal/lines.py",
+        "MemoryJournal.record",
+        "False → True",
+        "a journal in memory treats decisive entries as all others",
+    ),
+    Equivalent(
+        "coordinator/recovery/home.py",
+        "Homes._asked_for",
+        "is_address_of(entry.table, home.address) → is_address_of(home.address, entry.table)",
+        "two names of one table are compared by how they are spelled, whichever is named first",
+    ),
+    Equivalent(
+        "table/merging/aggregates/numbers.py",
+        "Sum.__init__",
+        "array.fill_null(0).to_numpy(zero_copy_only=False) → without `zero_copy_only=False`",
+        "numbers without nulls are never copied",
+    ),
+    Equivalent(
+        "table/rowlevel/join.py",
+        "_Column.__init__",
+        "1 → 0 (place 2)",
+        "no value is found in a column without values, and what is not found has no code",
+    ),
     *(
         Equivalent(
             "coordinator/commit/request.py",

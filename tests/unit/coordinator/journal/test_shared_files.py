@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import os
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -183,3 +185,14 @@ def test_a_damaged_line_from_before_a_commit_began_is_no_matter_to_it(
     journal.record(entry(REQUESTED))
     assert path.read_bytes().startswith(b'\n{"commit": "another", garbage}\n')
     assert journal.record(entry(PREPARED), decisive=True) == Created()
+
+
+def test_a_journal_that_could_not_be_opened_has_nothing_to_close(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ignored: list[object] = []
+    monkeypatch.setattr(sys, "unraisablehook", ignored.append)
+    with pytest.raises(IsADirectoryError):
+        FileJournal(tmp_path)
+    gc.collect()
+    assert not ignored

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import sys
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -111,8 +112,9 @@ def test_a_record_says_in_a_line_what_is_known_of_a_batch(
 def test_lines_of_a_file_are_added(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "log"
     monkeypatch.setenv(LOG_VARIABLE, str(path))
-    report_batch(READ)
-    report_batch(READ)
+    with warnings.catch_warnings(action="error"):
+        report_batch(READ)
+        report_batch(READ)
     lines = [json.loads(line) for line in path.read_text().splitlines()]
     assert [(line["doing"], line["snapshots"], line["behind"], line["rows"], line["size"]) for line in lines] == [
         ("read", 2, 3, 10, 99)

@@ -52,6 +52,7 @@ def changed(given: dict[str, Any], column: str) -> Any:
         ("note", "'it''s'", "it's"),
         ("note", ll.lit(" id "), " id "),
         ("note", "' it '", " it "),
+        ("note", "DATE ' 2024-02-29 '", "2024-02-29"),
         ("note", None, None),
         ("note", ll.lit(None), None),
         ("id", 7, 7),
@@ -116,6 +117,8 @@ def test_a_column_gets_one_value() -> None:
     merge = made(1).merge(pa.table({"id": [1]}), ["id"])
     with pytest.raises(InvalidArgument, match="set: column 'note' gets two values"):
         merge.when_matched_update({"note": "'a'", "t.note": "'b'"}).execute()
+    with pytest.raises(InvalidArgument, match=r"set: there is no column 't\.nothing'"):
+        merge.when_matched_update({"t.nothing": "1"}).execute()
     with pytest.raises(InvalidArgument, match="values: column 'note' gets two values"):
         merge.when_not_matched_insert({"n": "1", "t.note": "'a'", "target.note": "'b'"}).execute()
 

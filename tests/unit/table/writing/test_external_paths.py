@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 
 import lakelatch as ll
+from lakelatch.table.writing.files import data_writer
 from lakelatch.table.writing.writer import TableWriter, keys_of
 
 
@@ -27,3 +28,20 @@ def test_files_of_other_processes_are_deleted_where_they_are(tmp_path: Path) -> 
         tx.append_messages(messages)
         raise ZeroDivisionError
     assert not [file for file in outside.rglob("*") if file.is_file()]
+
+
+def test_jobs_that_write_one_file_each_begin_at_different_locations(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    roots = [tmp_path / "a", tmp_path / "b"]
+    options = {
+        "data-file.external-paths": ",".join(f"file://{root}" for root in roots),
+        "data-file.external-paths.strategy": "round-robin",
+    }
+    table = ll.create_table(str(tmp_path / "t"), ll.Schema([("v", "INT")]), options=options)
+    for drawn in (0.0, 0.999999):
+        monkeypatch.setattr(data_writer, "random", lambda drawn=drawn: drawn)
+        writer = TableWriter(table.store, table.schema, "job")
+        writer.write(pa.table({"v": pa.array([1], pa.int32())}))
+        writer.finish()
+    assert [len([file for file in root.rglob("*") if file.is_file()]) for root in roots] == [1, 1]
