@@ -840,6 +840,12 @@ EQUIVALENTS: tuple[Equivalent, ...] = (
         "the first millisecond is the one of the clock, which is far beyond either",
     ),
     Equivalent(
+        "coordinator/branches/remove.py",
+        "no_branch",
+        "sorted(branches_among(store.list('branch/'))) → list(branches_among(store.list('branch/')))",
+        "they come sorted by their names",
+    ),
+    Equivalent(
         "coordinator/commit/retries.py",
         "RetryPolicy.next_wait_ms",
         "min(doubled_s, longest_s) → min(longest_s, doubled_s)",
