@@ -10,6 +10,7 @@ import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from dataclasses import field as attribute
 from functools import cached_property
 from typing import Any
 
@@ -64,7 +65,7 @@ class TableSchema:
     highest_field_id: int
     partition_keys: tuple[str, ...] = ()
     primary_keys: tuple[str, ...] = ()
-    option_texts: Mapping[str, str] = ()  # type: ignore[assignment]
+    option_texts: Mapping[str, str] = attribute(default_factory=dict)
     comment: str | None = None
     time_ms: int = 0
     version: int = SCHEMA_VERSION
