@@ -173,24 +173,20 @@ def left_undone(options: Mapping[str, str]) -> list[SideEffect]:
 
 def check_side_effects(options: Mapping[str, str]) -> None:
     """Refuse to write a table with an option that misleads its readers. Raises Unsupported."""
-    for effect in left_undone(options):
-        if effect.refused:
-            value = options[effect.option]
-            raise Unsupported(
-                f"writing a table with option '{effect.option}' = '{value}' is not supported: {effect.undone}",
-                next_step="write it with Apache Paimon, or remove the option",
-            )
+    _refuse((effect for effect in left_undone(options) if effect.refused), "writing", "write", options)
 
 
 def check_readable(options: Mapping[str, str]) -> None:
     """Refuse to read a table with an option by which Apache Paimon shows other rows. Raises Unsupported."""
-    for effect in left_undone(options):
-        if effect.unread:
-            value = options[effect.option]
-            raise Unsupported(
-                f"reading a table with option '{effect.option}' = '{value}' is not supported: {effect.undone}",
-                next_step=f"read it with Apache Paimon, or remove the option with alter(remove_option('{effect.option}'))",
-            )
+    _refuse((effect for effect in left_undone(options) if effect.unread), "reading", "read", options)
+
+
+def _refuse(effects: Iterator[SideEffect], doing: str, do: str, options: Mapping[str, str]) -> None:
+    for effect in effects:
+        raise Unsupported(
+            f"{doing} a table with option '{effect.option}' = '{options[effect.option]}' is not supported: {effect.undone}",
+            next_step=f"{do} it with Apache Paimon, or remove the option",
+        )
 
 
 def check_new(options: Mapping[str, str], before: Mapping[str, str]) -> None:

@@ -371,6 +371,18 @@ def test_what_only_the_data_source_or_the_cache_can_do_is_left_to_it(scanned: An
 
 
 @pytest.mark.classic
+def test_a_statement_that_spark_carries_out_is_carried_out_once(scanned: Any) -> None:
+    """It reads a table of ours, and writes one of another format: the look at its plan must not run it again."""
+    scanned.sql("CREATE TABLE plain USING parquet AS SELECT * FROM scanned")
+    try:
+        scanned.sql("INSERT INTO plain SELECT * FROM scanned")
+        scanned.sql("WITH few AS (SELECT * FROM scanned WHERE k = 1) INSERT INTO plain SELECT * FROM few")
+        assert scanned.table("plain").count() == 7
+    finally:
+        scanned.sql("DROP TABLE plain")
+
+
+@pytest.mark.classic
 def test_a_streaming_query_is_left_as_it_is(scanned: Any) -> None:
     scanned.readStream.format("rate").load().createOrReplaceTempView("ticks")
     try:
