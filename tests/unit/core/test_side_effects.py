@@ -153,6 +153,11 @@ def test_doctor_reports_each_option_that_is_not_followed(tmp_path: Path, option:
     assert f"'{option}' = '{value}'" in told[0].detail
 
 
+@pytest.mark.parametrize(("option", "value"), NOTHING)
+def test_a_value_that_asks_for_nothing_leaves_nothing_undone(option: str, value: str) -> None:
+    assert left_undone({option: value}) == []
+
+
 def test_doctor_says_nothing_of_options_where_there_is_nothing_to_say(tmp_path: Path) -> None:
     checks = examine(ll.create_table(str(tmp_path / "t"), SCHEMA).store, {}, writers=1)
     assert "options" not in [check.check for check in checks]
