@@ -46,6 +46,22 @@ def fixed_url(store: Store) -> str:
     return root
 
 
+def native_root(store: Store) -> str:
+    """The URL by which other engines open the store's root, without a slash at the end. They must be able to: see
+    `Capabilities.native_scheme`.
+
+    >>> from .local import LocalStore
+    >>> native_root(LocalStore("/data/lake/"))
+    'file:/data/lake'
+    """
+    from .local import local_path
+
+    scheme = store.capabilities.native_scheme
+    if scheme == "file":
+        return f"file:{local_path(store.url)}"
+    return f"{scheme}://{store.url.partition('://')[2].rstrip('/')}"
+
+
 def absolute(url: str) -> str:
     """A URL, absolute and with a scheme, in one spelling. A path is one of this machine."""
     if scheme_of(url) not in ("", "file"):

@@ -116,8 +116,18 @@ def _file_field(field: Field) -> pa.Field:
     return _with_id(pa.field(field.name, _file_type(field.type, field.id, 1), field.type.nullable), field.id)
 
 
+def element_id(field_id: int, depth: int) -> int:
+    """The id of the elements of a list, or of the values of a map, that lies so deep in a field; 1 is the field itself."""
+    return _COLLECTION_ID + _ID_STRIDE * field_id + depth
+
+
+def key_id(field_id: int, depth: int) -> int:
+    """The id of the keys of a map."""
+    return _COLLECTION_ID - _ID_STRIDE * field_id - depth
+
+
 def _file_type(data_type: DataType, field_id: int, depth: int) -> pa.DataType:
-    up, down = _COLLECTION_ID + _ID_STRIDE * field_id + depth, _COLLECTION_ID - _ID_STRIDE * field_id - depth
+    up, down = element_id(field_id, depth), key_id(field_id, depth)
 
     def part(name: str, part_type: DataType, nullable: bool, part_id: int) -> pa.Field:
         return _with_id(pa.field(name, _file_type(part_type, field_id, depth + 1), nullable), part_id)

@@ -18,9 +18,8 @@ from typing import Any
 from pyspark.sql import functions as F  # noqa: N812 - Spark's users know it by this name
 from pyspark.sql import types as spark_types
 
-from ...backends.local import local_path
+from ...backends.elsewhere import native_root
 from ...backends.registry import scheme_of
-from ...backends.store import Store
 from ...core import options as opt
 from ...core.errors import Unsupported
 from ...core.expressions.tree import Predicate, columns_of
@@ -293,16 +292,3 @@ class Scan:
     def _task_bytes(self) -> int:
         text = setting(self.spark, "spark.sql.files.maxPartitionBytes", f"{TASK_BYTES}b").removesuffix("b")
         return int(text) if text.isdigit() else TASK_BYTES
-
-
-def native_root(store: Store) -> str:
-    """The URL by which Spark opens the store's root, without a slash at the end.
-
-    >>> from ...backends.local import LocalStore
-    >>> native_root(LocalStore("/data/lake/"))
-    'file:/data/lake'
-    """
-    scheme = store.capabilities.native_scheme
-    if scheme == "file":
-        return f"file:{local_path(store.url)}"
-    return f"{scheme}://{store.url.partition('://')[2].rstrip('/')}"

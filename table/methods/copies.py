@@ -1,6 +1,6 @@
-"""The methods of `Table` that copy it: clone and export.
+"""The methods of `Table` that copy it, or show it to readers of another format: clone, export, to_iceberg.
 
-Owns: these methods. Must not know: how files are copied or written. Source: decision 66.
+Owns: these methods. Must not know: how files are copied or written. Sources: decisions 66, 127.
 """
 
 from __future__ import annotations
@@ -198,6 +198,41 @@ class Copies(OpenTable):
         plan = plan_scan(timeline, found, schema, where)
         store = self._beside(folder, storage_options)
         return export_rows(store, timeline, plan, schema, format, rows_per_file, progress)
+
+    def to_iceberg(self, *, read_optimized: bool = False, properties: Mapping[str, str] | None = None) -> Any:
+        """The rows of this moment as a PyIceberg `StaticTable`, which reads the table's own data files.
+
+        For that, Iceberg's metadata of one snapshot is written into a temporary folder of this machine, which lives as long as
+        the table and its scans. Its URL, `metadata_location`, may be given to other readers of Iceberg while the table is held,
+        such as DuckDB's `iceberg_scan`. The table shows the same rows as `to_arrow`, or is refused; of one difference, null lists
+        of ROWs, it warns.
+
+        Args:
+            read_optimized: of a table with a primary key, only the rows of its last full compaction, as the system table `ro` has
+                them. Without it, files that must be merged are refused.
+            properties: settings of PyIceberg's `FileIO`, such as `s3.endpoint`.
+
+        Raises:
+            Unsupported: PyIceberg is not installed; or the table has a type, a file or rows that Iceberg's readers do not read
+                right: TIME, nanoseconds with a zone, VARIANT, BLOB and VECTOR, files in ORC or Avro, rows that must be merged, a
+                changed type such as INT to STRING. The message names it, and what to do.
+
+        Example:
+            ``table.at(tag="2024").to_iceberg().scan(row_filter="month = 1").to_arrow()``
+        """
+        from ...core.metadata.table_identity import identity_of
+        from ..export.static_table import static_table
+        from ..scan.plan import plan_scan
+        from ..system.definition import View
+        from ..system.rows import read_optimized_plan
+
+        timeline, snapshot, schema = self._seen()
+        if read_optimized:
+            plan = read_optimized_plan(View(timeline, snapshot, schema, self.pinned is not None), None, None)
+        else:
+            plan = plan_scan(timeline, snapshot, schema, None)
+        uuid = identity_of(self._first_schema or self.url.encode())
+        return static_table(timeline, plan, schema, uuid, properties or {})
 
     def _beside(self, url: str, storage_options: Mapping[str, Any] | None) -> Store:
         from ...backends.registry import open_beside, open_store

@@ -29,7 +29,7 @@ TABLE_NAMES = """
     fast_forward files follow history mark_done merge optimize options orphans overwrite partitions plan
     plan_fast_forward plan_rescale plan_rollback plan_undo quarantines refresh rename_branch rename_tag repair
     rescale restore_quarantine rewrite_file_index rollback scan schema schemas set_consumer settle snapshot snapshots
-    statistics system system_reader system_view tags to_arrow to_batches to_dataset to_duckdb to_pandas to_polars
+    statistics system system_reader system_view tags to_arrow to_batches to_dataset to_duckdb to_iceberg to_pandas to_polars
     to_reader transaction truncate undo update update_columns upsert url verify
 """
 

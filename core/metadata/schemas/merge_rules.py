@@ -93,6 +93,11 @@ def row_fields(schema: TableSchema) -> tuple[Field, ...]:
     return (*required, *schema.fields)
 
 
+def stored_fields(schema: TableSchema) -> tuple[Field, ...]:
+    """All columns of the data files."""
+    return (*key_fields(schema), *row_fields(schema)) if schema.primary_keys else schema.fields
+
+
 def merge_rules(schema: TableSchema) -> MergeRules | None:
     """None without a primary key. Raises InvalidArgument where an option names a column that does not exist."""
     if not schema.primary_keys:
