@@ -81,22 +81,33 @@ def publish(timeline: Timeline, plan: ScanPlan, schema: TableSchema, uuid: str, 
         files.check(split)
     wants_lineage = needs_row_lineage(schema.fields) or any(split.deletions for split in plan.splits)
     version = WITH_ROW_LINEAGE if wants_lineage else PLAIN
-    shown = None if plan.snapshot is None else _shown(plan.snapshot, plan.splits, files, version, folder)
+    shown = (
+        None
+        if plan.snapshot is None
+        else _shown(plan.snapshot, files, _published(timeline, plan, files), version, folder)
+    )
     names = mapping_of([stored_fields(each) for each in (*files.schemas.values(), schema)])
     document = document_of(schema, str(UUID(uuid)), native_root(timeline.store), version, shown, names)
     return _put(folder, f"v{0 if shown is None else shown.snapshot.id}.metadata.json", document)
 
 
-def _shown(snapshot: Snapshot, splits: Sequence[Split], files: Files, version: int, folder: Store) -> Shown:
+def _published(timeline: Timeline, plan: ScanPlan, files: Files) -> list[tuple[PublishedFile, Any]]:
+    """Each file of a plan, with the positions of its deleted rows, or None. Those are fetched side by side."""
+    found = [(split, i) for split in plan.splits for i in range(len(split.files))]
+    marked = [n for n, (split, i) in enumerate(found) if split.deletion(i) is not None]
+    deleted = dict(zip(marked, timeline.parallel(lambda n: files.deleted(*found[n]), marked), strict=True))
+    return [(files.published(*file), deleted.get(n)) for n, file in enumerate(found)]
+
+
+def _shown(
+    snapshot: Snapshot, files: Files, published: Sequence[tuple[PublishedFile, Any]], version: int, folder: Store
+) -> Shown:
     """Write the manifests of a snapshot, and what the document tells of it."""
     layout = Layout(
         version, snapshot.id, schema_of(files.schema.fields, files.schema.id), files.schema.partition_fields
     )
-    published = [
-        (files.published(split, i), files.vector(split, i)) for split in splits for i in range(len(split.files))
-    ]
     data = [file for file, _ in published]
-    vectors = _with_vectors([(file, vector) for file, vector in published if vector is not None], folder)
+    vectors = _with_vectors([(file, rows) for file, rows in published if rows is not None], folder)
     manifests, row = list[ListedManifest](), 0
     for files_of_one in _parts(data):
         rows = sum(file.row_count for file in files_of_one)
@@ -214,8 +225,8 @@ class Files:
                 ordered = kind.root not in BINARY_ROOTS  # writers of the format differ on the order of bytes
                 yield field.id, kind, known.null_count, *((known.min, known.max) if ordered else (None, None))
 
-    def vector(self, split: Split, index: int) -> Any:
-        """The positions of a file's deleted rows; None for a file without a deletion vector."""
+    def deleted(self, split: Split, index: int) -> Any:
+        """The positions of a file's deleted rows."""
         return deleted_rows(self.store, split, [index])
 
 
