@@ -60,6 +60,7 @@ from ..scan.split import Split
 T = TypeVar("T")
 
 _FILES_OF_A_MANIFEST = 10_000
+_CUT = frozenset("#?")
 _NO_MERGE = "compact(full=True), or read the rows of the last full compaction alone: to_iceberg(read_optimized=True)"
 
 
@@ -75,6 +76,11 @@ def publish(timeline: Timeline, plan: ScanPlan, schema: TableSchema, uuid: str, 
         raise Unsupported(
             f"{timeline.store.url}: readers of Iceberg cannot open this store",
             next_step="clone() the table to a disk or an object store, or use to_arrow()",
+        )
+    if _CUT.intersection(timeline.store.url):
+        raise Unsupported(
+            f"{timeline.store.url}: readers of Iceberg take what follows # or ? for no part of a file's name",
+            next_step="clone() the table to a folder without these signs, or use to_arrow()",
         )
     files = Files(timeline.store, schema, file_schemas_of(timeline, schema, plan.splits))
     for split in plan.splits:

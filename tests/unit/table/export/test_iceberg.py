@@ -333,6 +333,21 @@ def test_a_store_that_others_cannot_open() -> None:
         table.to_iceberg()
 
 
+@pytest.mark.parametrize("folder", ["a b", "a%20b", "a:b", "ü;'&", "a#b", "a?b"])
+def test_folders_with_signs_of_urls(tmp_path: Path, folder: str) -> None:
+    table = ll.create_table(
+        f"{tmp_path}/{folder}/t", pa.schema([("k", pa.int64()), ("p", pa.string())]), partition_by=["p"]
+    )
+    table.append(pa.table({"k": [1], "p": ["#?% é/"]}))
+    if {"#", "?"}.isdisjoint(folder):
+        same_rows(table)
+        return
+    with pytest.raises(Unsupported, match="readers of Iceberg take what follows"):
+        table.to_iceberg()
+    table.clone(f"{tmp_path}/plain")
+    same_rows(ll.open_table(f"{tmp_path}/plain"))
+
+
 def test_columns_of_one_row_in_several_files(tmp_path: Path) -> None:
     options = {"row-tracking.enabled": "true", "data-evolution.enabled": "true"}
     table = ll.create_table(f"{tmp_path}/t", pa.schema([("k", pa.int64()), ("v", pa.int64())]), options=options)
