@@ -101,6 +101,9 @@ _HARMLESS = {
         stream-scan-mode streaming-read-append-overwrite streaming-read-overwrite streaming.read.snapshot.delay
         write.merge-schema write.merge-schema.explicit-cast write.merge-schema.type-widening
     """,
+    "said to lakelatch by whoever calls a reader or an expiry, and not by the table": """
+        consumer-id consumer.ignore-progress consumer.mode snapshot.expire.execution-mode
+    """,
     "a lost or damaged file is an error for lakelatch, whatever the table says": """
         scan.fallback-branch.read-fail-fast scan.ignore-corrupt-files scan.ignore-lost-files
     """,
@@ -127,8 +130,8 @@ _HARMLESS = {
         chain-table.streaming.merge-snapshot
     """,
     (
-        "of another option, which is told or refused by itself: `visibility-callback.enabled`, `metastore.tag-to- "
-        "partition`, `partition.mark-done-action`, `clustering.columns`, `data-evolution.row-sidecar.enabled`"
+        "of another option, which is told or refused by itself: `visibility-callback.enabled`, `metastore."
+        "tag-to-partition`, `partition.mark-done-action`, `clustering.columns`, `data-evolution.row-sidecar.enabled`"
     ): """
         clustering.history-partition.limit data-evolution.row-sidecar.max-selected-rows
         data-evolution.row-sidecar.max-selection-ratio metastore.tag-to-partition.preview

@@ -52,6 +52,21 @@ def names(plan: Any) -> list[str]:
     return [one.partition.removesuffix("/h=1") for one in plan.partitions]
 
 
+def test_an_option_names_the_folder_of_values_without_a_name() -> None:
+    table = ll.create_table(
+        f"memory://partitions-{next(COUNTER)}/t",
+        SCHEMA,
+        partition_by=["dt"],
+        options={"partition.default-name": "none"},
+    )
+    table.append(pa.table({"dt": [None, "a"], "h": [1, 1], "v": [1, 2]}, schema=SCHEMA))
+    assert sorted(path.partition("/")[0] for path in table.files()["file_path"].to_pylist()) == ["dt=a", "dt=none"]
+    assert table.to_arrow(["dt"], where="v = 1")["dt"].to_pylist() == [None]
+    assert table.files("dt=none").num_rows == 1
+    table.drop_partitions(["dt=none"])
+    assert table.to_arrow()["v"].to_pylist() == [2]
+
+
 def test_partitions_are_listed_with_what_they_hold() -> None:
     table = filled()
     table.append(pa.table({"dt": ["soon"], "h": [2], "v": [9]}, schema=SCHEMA))
