@@ -26,6 +26,7 @@ ELSEWHERE = frozenset(
     blob-descriptor-field blob-external-storage-field blob-field blob-view-field blob.stored-descriptor-fields
     branch deduplicate.ignore-delete deletion-vectors.merge-on-read deletion-vectors.modifiable
     disable-explicit-type-casting fields.default-aggregate-function first-row.ignore-delete force-lookup
+    global-index.column-update-action
     ignore-delete incremental-between incremental-between-scan-mode incremental-between-tag-to-snapshot
     incremental-between-timestamp incremental-to-auto-tag merge-engine partial-update.ignore-delete
     partial-update.remove-record-on-delete partial-update.remove-record-on-sequence-group partition path
@@ -143,7 +144,7 @@ _HARMLESS = {
         btree-index.cache-size btree-index.compression btree-index.compression-level
         btree-index.fallback-scan-max-size btree-index.high-priority-pool-ratio btree-index.records-per-range
         full-text-index.search-mode global-index.build.max-parallelism global-index.build.max-shard
-        global-index.column-update-action global-index.enabled global-index.external-path
+        global-index.enabled global-index.external-path
         global-index.row-count-per-shard global-index.search-mode global-index.thread-num
         scalar-index.search-mode sorted-index.build.max-parallelism sorted-index.records-per-range vector-field
         vector-index.search-mode vector-search.distribute.enabled vector-search.lateral-join.batch-size

@@ -39,6 +39,7 @@ from .writing.files.data_writer import DataFileWriter, FileSettings
 from .writing.unfinished import discard
 from .writing.writer import check_writable
 
+_ON_UPDATE = "global-index.column-update-action"
 _ONE_FILE = 1 << 62
 """A size that no file reaches: the new columns of a file's rows must be in one file."""
 
@@ -58,7 +59,8 @@ def updated_columns(
     """Write files with new values for some columns of a snapshot's rows: `_ROW_ID`, and the columns to change.
 
     Raises:
-        Unsupported: the table has no data evolution, or a column cannot be updated; names the option or the column.
+        Unsupported: the table has no data evolution, or a column cannot be updated, such as one with a global index; names the
+            option or the column.
         InvalidArgument: there is no such column, or no row with an id; or a row is given twice.
     """
     check_writable(schema)
@@ -76,12 +78,29 @@ def updated_columns(
         raise InvalidArgument(f"the row with _ROW_ID {twice} is given twice")
     values = given.drop_columns([ROW_ID.name])
     fields = [f for f in schema.fields if f.name in values.schema.names]
+    _check_indexes(timeline, snapshot, fields, ids)
     work = _Updates(store, timeline, schema, tuple(fields))
     try:
         return list(work.messages(_runs(timeline, schema, snapshot), ids, values, order))
     except BaseException as error:
         discard(store, work.written, error)
         raise
+
+
+def _check_indexes(timeline: Timeline, snapshot: Snapshot | None, fields: Sequence[Field], ids: Array) -> None:
+    """Refuse new values that a global index would not know: readers of Apache Paimon 2.0 would miss the rows by it."""
+    by_id = {field.id: field for field in fields}
+    for entry in () if snapshot is None else timeline.index_entries(snapshot):
+        index = entry.file.global_index
+        if index is None or not ((ids >= index.row_range_start) & (ids <= index.row_range_end)).any():
+            continue
+        for field_id in (index.index_field_id, *(index.extra_field_ids or ())):
+            if field_id in by_id:
+                raise Unsupported(
+                    f"column '{by_id[field_id].name}' has a global index ({entry.file.index_type}) of the rows, which would not"
+                    f" know the new values (option '{_ON_UPDATE}')",
+                    next_step="drop the index with Apache Paimon's procedure drop_global_index, and build it again afterwards",
+                )
 
 
 def _given(schema: TableSchema, data: Any) -> pa.RecordBatch:

@@ -10,7 +10,10 @@ import pytest
 from changes import Raced, meanwhile
 
 import lakelatch as ll
-from lakelatch.core.errors import CommitConflict, InvalidArgument
+from lakelatch.coordinator.commit.message import PendingUpload
+from lakelatch.coordinator.commit.request import CommitRequest
+from lakelatch.core.errors import CommitConflict, InvalidArgument, Unsupported
+from lakelatch.core.metadata.data_file import ADD, GlobalIndex, IndexEntry, IndexFile
 from lakelatch.table.table import Table
 
 _names = count()
@@ -108,3 +111,44 @@ def test_an_update_of_columns_lands_once() -> None:
         tx.append(pa.table({"id": [6], "a": [6], "note": ["new"]}, COLUMNS))
         tx.update_messages([], table.snapshot())
     assert len(state(table)) == 6
+
+
+def with_index(column: str, first: int, last: int, *others: str) -> Table:
+    """A table with a global index of a column's values in some rows, as a procedure of Apache Paimon 2.0 makes it."""
+    table = made()
+    number = {field.name: field.id for field in table.schema.fields}
+    covered = GlobalIndex(first, last, number[column], tuple(number[other] for other in others) or None)
+    index = IndexFile("btree", "global-index-1.index", 9, last - first + 1, global_index=covered)
+    (partition,) = {entry.partition for entry in table.entries()}
+    table.committer.commit(
+        CommitRequest(
+            kind="APPEND",
+            entries=(),
+            commit_user="indexer",
+            index_entries=(IndexEntry(ADD, partition, 0, index),),
+            uploads=(PendingUpload("index/global-index-1.index", b"an index."),),
+        )
+    )
+    table.committer.settle()
+    return again(table)
+
+
+@pytest.mark.parametrize("rows", [[3], [0, 4], [5]])
+@pytest.mark.parametrize("columns", [{"a": 9}, {"note": "new", "a": 9}])
+def test_new_values_that_a_global_index_would_not_know_are_refused(rows: list[int], columns: dict[str, Any]) -> None:
+    table = with_index("a", 3, 5)
+    before = data_keys(table)
+    with pytest.raises(Unsupported, match=r"column 'a' has a global index \(btree\).*drop_global_index"):
+        table.update_columns(new(rows, **{name: [value] * len(rows) for name, value in columns.items()}))
+    with pytest.raises(Unsupported, match="column 'a' has a global index"):
+        table.update(where=f"id IN ({', '.join(map(str, rows))})", set={"a": 9})
+    assert state(table) == OLD and data_keys(table) == before
+
+
+def test_rows_and_columns_that_no_global_index_covers_are_updated() -> None:
+    table = with_index("a", 3, 5)
+    table.update_columns(new([0, 2], a=[9, 9]))
+    table.update_columns(new([4], note=["new"]))
+    assert state(table) == OLD | {0: (9, "old"), 2: (9, "old"), 4: (0, "new")}
+    with pytest.raises(Unsupported, match="column 'note' has a global index"):
+        with_index("a", 0, 0, "note").update_columns(new([0], note=["new"]))
