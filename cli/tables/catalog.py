@@ -113,16 +113,20 @@ def _add_export(commands: Commands) -> None:
         commands,
         "export",
         export,
-        "Write the rows of a snapshot into a folder of plain files, in Hive's layout.",
+        "Write the rows of a snapshot into a folder of plain files, in Hive's layout. With --format iceberg no row is copied:"
+        " readers of Apache Iceberg take the folder for a table, which has the table's own files; a tag keeps these.",
         "lakelatch export s3://lake/air.db/flights /data/flights --tag eod\n"
-        'lakelatch export lake/flights plain --where "month = 1" --format csv',
+        'lakelatch export lake/flights plain --where "month = 1" --format csv\n'
+        "lakelatch export s3://lake/air.db/flights s3://lake/for-others/flights --tag eod --format iceberg",
     )
     parser.add_argument("folder", metavar="FOLDER", help="an empty folder")
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--snapshot", type=int, metavar="N", help="as of this snapshot")
     which.add_argument("--tag", metavar="NAME", help="as of this tag")
     add_where(parser, 'only these rows, such as "month >= 3"')
-    parser.add_argument("--format", default="parquet", choices=("parquet", "orc", "csv"), help="of the files (parquet)")
+    parser.add_argument(
+        "--format", default="parquet", choices=("parquet", "orc", "csv", "iceberg"), help="of the files (parquet)"
+    )
 
 
 def _add_rename(commands: Commands) -> None:

@@ -1,20 +1,21 @@
 """Writes Iceberg's metadata about the files of a plan, so that a reader of Iceberg finds the same rows in them.
 
-Owns: `publish`, which files of a plan Iceberg's readers read right, and their statistics. Must not know: the bytes of metadata
-(`core.iceberg`), how files are chosen. Source: decision 127; Iceberg's specification.
+Owns: `publish`, `export_iceberg`, which files of a plan Iceberg's readers read right, and their statistics. Must not know: the
+bytes of metadata (`core.iceberg`), how files are chosen. Source: decision 127; Iceberg's specification.
 
-Invariants: what a reader of Iceberg would show otherwise than `Table.to_arrow` is refused by name, and never left out. No data
-file is copied or changed.
+Invariants: what a reader of Iceberg would show otherwise than `Table.to_arrow` is refused by name before anything is written, and
+never left out. No data file is copied or changed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
-from uuid import UUID, uuid4
+from typing import Any, NamedTuple, TypeVar
+from uuid import UUID
 
 from ...backends.elsewhere import native_root
+from ...backends.registry import open_beside
 from ...backends.store import Store
 from ...coordinator.history.timeline import Timeline
 from ...core.errors import TableCorrupt, Unsupported
@@ -56,45 +57,79 @@ from ..reading.deletion import deleted_rows
 from ..scan.fallback import FileSchemas, file_schemas_of
 from ..scan.plan import ScanPlan
 from ..scan.split import Split
+from .folder import Export, begin, finish
 
 T = TypeVar("T")
 
 _FILES_OF_A_MANIFEST = 10_000
+_METADATA = "metadata"
 _CUT = frozenset("#?")
 _NO_MERGE = "compact(full=True), or read the rows of the last full compaction alone: to_iceberg(read_optimized=True)"
 
 
-def publish(timeline: Timeline, plan: ScanPlan, schema: TableSchema, uuid: str, folder: Store) -> str:
-    """Write the metadata of a plan without a filter into an empty folder, and return the URL of the document.
+class Published(NamedTuple):
+    """What was written: the URL of the document, the snapshot that it shows, 0 for none, and the number of rows."""
+
+    document: str
+    snapshot_id: int
+    row_count: int
+
+
+def export_iceberg(folder: Store, timeline: Timeline, plan: ScanPlan, schema: TableSchema, uuid: str) -> Export:
+    """Write the metadata of a plan into a folder that readers of Iceberg take for a table. Raises as `publish`."""
+    inside = open_beside(folder, f"{folder.url.rstrip('/')}/{_METADATA}")
+    files = _checked(timeline, plan, schema, inside)
+    begin(folder, timeline, plan, "iceberg")
+    inside.delete_many([info.key for info in inside.list("")])  # of a run that was cut off
+    done = _written(timeline, plan, files, uuid, inside)
+    inside.put("version-hint.text", str(done.snapshot_id).encode())
+    return finish(folder, plan, [f"{_METADATA}/{info.key}" for info in inside.list("")], done.row_count)
+
+
+def publish(timeline: Timeline, plan: ScanPlan, schema: TableSchema, uuid: str, folder: Store) -> Published:
+    """Write the metadata of a plan without a filter into a folder, which is empty or has what was written of the same plan.
 
     Raises:
         Unsupported: a column, a file or rows of the table that Iceberg's readers cannot read as this table does; named.
     """
+    return _written(timeline, plan, _checked(timeline, plan, schema, folder), uuid, folder)
+
+
+def _checked(timeline: Timeline, plan: ScanPlan, schema: TableSchema, folder: Store) -> Files:
     check_columns(schema.fields)
     check_partitions(schema.partition_fields)
-    if timeline.store.capabilities.native_scheme is None:
-        raise Unsupported(
-            f"{timeline.store.url}: readers of Iceberg cannot open this store",
-            next_step="clone() the table to a disk or an object store, or use to_arrow()",
-        )
-    if _CUT.intersection(timeline.store.url):
-        raise Unsupported(
-            f"{timeline.store.url}: readers of Iceberg take what follows # or ? for no part of a file's name",
-            next_step="clone() the table to a folder without these signs, or use to_arrow()",
-        )
+    for store in (timeline.store, folder):
+        _check_place(store)
     files = Files(timeline.store, schema, file_schemas_of(timeline, schema, plan.splits))
     for split in plan.splits:
         files.check(split)
+    return files
+
+
+def _written(timeline: Timeline, plan: ScanPlan, files: Files, uuid: str, folder: Store) -> Published:
+    schema = files.schema
     wants_lineage = needs_row_lineage(schema.fields) or any(split.deletions for split in plan.splits)
     version = WITH_ROW_LINEAGE if wants_lineage else PLAIN
-    shown = (
-        None
-        if plan.snapshot is None
-        else _shown(plan.snapshot, files, _published(timeline, plan, files), version, folder)
-    )
+    shown = None
+    if plan.snapshot is not None:
+        shown = _shown(plan.snapshot, files, _published(timeline, plan, files), version, folder)
     names = mapping_of([stored_fields(each) for each in (*files.schemas.values(), schema)])
     document = document_of(schema, str(UUID(uuid)), native_root(timeline.store), version, shown, names)
-    return _put(folder, f"v{0 if shown is None else shown.snapshot.id}.metadata.json", document)
+    snapshot_id, rows = (0, 0) if shown is None else (shown.snapshot.id, shown.row_count - shown.deleted_count)
+    return Published(_put(folder, f"v{snapshot_id}.metadata.json", document), snapshot_id, rows)
+
+
+def _check_place(store: Store) -> None:
+    if store.capabilities.native_scheme is None:
+        raise Unsupported(
+            f"{store.url}: readers of Iceberg cannot open this store",
+            next_step="clone() the table to a disk or an object store, or use to_arrow()",
+        )
+    if _CUT.intersection(store.url):
+        raise Unsupported(
+            f"{store.url}: readers of Iceberg take what follows # or ? for no part of a file's name",
+            next_step="clone() the table to a folder without these signs, or use to_arrow()",
+        )
 
 
 def _published(timeline: Timeline, plan: ScanPlan, files: Files) -> list[tuple[PublishedFile, Any]]:
@@ -113,18 +148,22 @@ def _shown(
         version, snapshot.id, schema_of(files.schema.fields, files.schema.id), files.schema.partition_fields
     )
     data = [file for file, _ in published]
-    vectors = _with_vectors([(file, rows) for file, rows in published if rows is not None], folder)
+    vectors = _with_vectors(snapshot, [(file, rows) for file, rows in published if rows is not None], folder)
     manifests, row = list[ListedManifest](), 0
     for files_of_one in _parts(data):
         rows = sum(file.row_count for file in files_of_one)
-        manifests.append(_listed(folder, data_manifest(files_of_one, layout), DATA, files_of_one, rows, row))
+        stored = data_manifest(files_of_one, layout)
+        url = _put(folder, f"{snapshot.id}-m{len(manifests)}.avro", stored)
+        manifests.append(ListedManifest(url, len(stored), DATA, files_of_one, rows, row))
         row += rows
     for vectors_of_one in _parts(vectors):
         rows, marked = sum(vector.cardinality for vector in vectors_of_one), [vector.file for vector in vectors_of_one]
-        manifests.append(_listed(folder, delete_manifest(vectors_of_one, layout), DELETES, marked, rows))
+        stored = delete_manifest(vectors_of_one, layout)
+        url = _put(folder, f"{snapshot.id}-m{len(manifests)}.avro", stored)
+        manifests.append(ListedManifest(url, len(stored), DELETES, marked, rows))
     return Shown(
         snapshot,
-        _put(folder, f"snap-{snapshot.id}-{uuid4()}.avro", manifest_list(manifests, layout)),
+        _put(folder, f"snap-{snapshot.id}.avro", manifest_list(manifests, layout)),
         row_count=row,
         file_count=len(data),
         size=sum(file.size for file in data),
@@ -133,20 +172,15 @@ def _shown(
     )
 
 
-def _listed(
-    folder: Store, stored: bytes, content: int, files: Sequence[PublishedFile], rows: int, first_row: int | None = None
-) -> ListedManifest:
-    """Write a manifest, and give what its list tells of it."""
-    return ListedManifest(_put(folder, f"{uuid4()}.avro", stored), len(stored), content, files, rows, first_row)
-
-
-def _with_vectors(marked: Sequence[tuple[PublishedFile, Any]], folder: Store) -> list[PublishedVector]:
+def _with_vectors(
+    snapshot: Snapshot, marked: Sequence[tuple[PublishedFile, Any]], folder: Store
+) -> list[PublishedVector]:
     """Write the deletion vectors of files, given as positions, into one Puffin file."""
     if not marked:
         return []
     blobs = [VectorBlob(file.url, encode_vector(rows, is_wide=True), len(rows)) for file, rows in marked]
     stored, places = puffin_of(blobs, f"lakelatch {__version__}")
-    url = _put(folder, f"{uuid4()}.puffin", stored)
+    url = _put(folder, f"{snapshot.id}.puffin", stored)
     return [
         PublishedVector(file, url, len(stored), place, len(blob.vector), blob.cardinality)
         for (file, _), blob, place in zip(marked, blobs, places, strict=True)

@@ -1,15 +1,13 @@
 """Writes the rows of a plan into a folder of Parquet, ORC or CSV files, which any engine reads.
 
-Owns: `export_rows`, `Export`. Must not know: how rows are read. Source: decision 66.
-Invariants: partition columns are in the folders' names alone, as Spark writes them. `_SUCCESS` is written last. A run that was
-cut off is repeated from the beginning, under the same names; files that the earlier run left are deleted.
+Owns: `export_rows`. Must not know: how rows are read. Source: decision 66.
+Invariant: partition columns are in the folders' names alone, as Spark writes them.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -17,37 +15,14 @@ import pyarrow as pa
 from ...backends.store import Store
 from ...coordinator.history.timeline import Timeline
 from ...core.errors import InvalidArgument
-from ...core.html_text import ShownAsText
 from ...core.metadata.schema import TableSchema
 from ...core.rows.partition import PartitionCodec
 from ..reading.arrow import read_batches
 from ..scan.plan import ScanPlan
+from .folder import Export, begin, finish
 
 FORMATS = ("parquet", "orc", "csv")
 HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
-DONE, BEGUN = "_SUCCESS", "_lakelatch_export"
-
-
-@dataclass(frozen=True)
-class Export(ShownAsText):
-    """What was written: the state, None for a table without a snapshot, and the keys of the files relative to the folder."""
-
-    folder: str
-    snapshot_id: int | None
-    files: tuple[str, ...]
-    row_count: int
-
-    def __str__(self) -> str:
-        return f"snapshot {self.snapshot_id} in {self.folder}: {len(self.files)} files, {self.row_count} rows"
-
-    def to_dict(self) -> dict[str, Any]:
-        """The export with stable keys, ready for JSON."""
-        return {
-            "folder": self.folder,
-            "snapshot_id": self.snapshot_id,
-            "files": len(self.files),
-            "rows": self.row_count,
-        }
 
 
 def export_rows(
@@ -62,10 +37,9 @@ def export_rows(
     """Write the rows of a plan. `InvalidArgument`: the folder holds files of something else, or a finished export."""
     if file_format not in FORMATS:
         raise InvalidArgument(
-            f"format {file_format!r} cannot be exported", next_step=f"use one of {', '.join(FORMATS)}"
+            f"format {file_format!r} cannot be exported", next_step=f"use one of {', '.join((*FORMATS, 'iceberg'))}"
         )
-    identity = plan.snapshot.identity if plan.snapshot is not None else ""
-    _begin(store, json.dumps({"url": timeline.store.url, "snapshot": identity, "format": file_format}).encode())
+    begin(store, timeline, plan, file_format)
     codec = PartitionCodec(schema.partition_fields, HIVE_NULL, legacy_name=False)
     names = [field.name for field in schema.fields if field.name not in schema.partition_keys]
     partitions = list(dict.fromkeys(split.partition for split in plan.splits))
@@ -82,21 +56,7 @@ def export_rows(
             rows += table.num_rows
         if progress is not None:
             progress(done, len(partitions))
-    left = [info.key for info in store.list("") if info.key not in {*files, BEGUN}]
-    store.delete_many([*left, BEGUN])
-    store.put(DONE, b"")
-    return Export(store.url, plan.snapshot.id if plan.snapshot is not None else None, tuple(files), rows)
-
-
-def _begin(store: Store, mark: bytes) -> None:
-    """Mark the folder, so that a run that is repeated knows the files of the earlier one."""
-    found = [info.key for info in store.list("")]
-    if BEGUN in found and store.get(BEGUN) == mark:
-        return
-    if found:
-        what = "a finished export" if DONE in found else f"other files, such as {min(found)}"
-        raise InvalidArgument(f"{store.url} holds {what}", next_step="choose an empty folder")
-    store.put(BEGUN, mark)
+    return finish(store, plan, files, rows)
 
 
 def _filled(batches: Iterator[pa.RecordBatch], most: int) -> Iterator[pa.Table]:

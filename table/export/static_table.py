@@ -40,7 +40,7 @@ def static_table(
     folder = tempfile.mkdtemp(prefix="lakelatch-iceberg-")
     try:
         store = LocalStore(folder, {"fsync": False})
-        found = StaticTable.from_metadata(publish(timeline, plan, schema, uuid, store), dict(properties))
+        found = StaticTable.from_metadata(publish(timeline, plan, schema, uuid, store).document, dict(properties))
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ...coordinator.maintenance.reference import ReferencePlan
     from ...core.expressions.tree import Predicate
     from ...core.metadata.schema import TableSchema
-    from ..export.plain_files import Export
+    from ..export.folder import Export
 
 ROWS_PER_FILE = 4_000_000
 
@@ -163,11 +163,15 @@ class Copies(OpenTable):
 
         `_SUCCESS` is written last. Run it again if it was cut off. `ll.migrate` makes a table of such a folder.
 
+        With the format `iceberg` no row is copied: the folder gets metadata about the table's own files, and readers of Iceberg
+        take it for a table. A tag keeps these files from expiry. What such readers would read wrong is refused, as by
+        `to_iceberg`.
+
         Args:
             folder: an empty one.
             snapshot, tag: the state; by default the newest, or the one that this table shows.
             where: only these rows: a predicate, or its text.
-            format: `parquet`, `orc` or `csv`.
+            format: `parquet`, `orc`, `csv` or `iceberg`.
             rows_per_file: a file is closed after about so many rows; memory holds the rows of one file.
             storage_options: options of the folder's store; by default those of this table's store.
             progress: called with the number of partitions written so far and their total.
@@ -177,6 +181,7 @@ class Copies(OpenTable):
 
         Raises:
             InvalidArgument: the folder holds files, or a column has a type that the format lacks.
+            Unsupported: for `iceberg`, as for `to_iceberg`.
 
         >>> import pyarrow as pa, lakelatch as ll
         >>> rows = pa.table({"v": [1, 2], "p": [1, 2]})
@@ -185,6 +190,7 @@ class Copies(OpenTable):
         >>> print(table.export("memory://export-doctest/plain"))
         snapshot 1 in memory://export-doctest/plain: 2 files, 2 rows
         """
+        from ..export.iceberg import export_iceberg
         from ..export.plain_files import export_rows
         from ..scan.plan import plan_scan
         from ..travel import schema_at, snapshot_at
@@ -197,6 +203,10 @@ class Copies(OpenTable):
             schema = schema_at(self.timeline, found, schema)
         plan = plan_scan(timeline, found, schema, where)
         store = self._beside(folder, storage_options)
+        if format == "iceberg":
+            if where is not None:
+                raise InvalidArgument("where= chooses rows, and Iceberg's metadata is about whole files")
+            return export_iceberg(store, timeline, plan, schema, self._uuid)
         return export_rows(store, timeline, plan, schema, format, rows_per_file, progress)
 
     def to_iceberg(self, *, read_optimized: bool = False, properties: Mapping[str, str] | None = None) -> Any:
@@ -220,7 +230,6 @@ class Copies(OpenTable):
         Example:
             ``table.at(tag="2024").to_iceberg().scan(row_filter="month = 1").to_arrow()``
         """
-        from ...core.metadata.table_identity import identity_of
         from ..export.static_table import static_table
         from ..scan.plan import plan_scan
         from ..system.definition import View
@@ -231,8 +240,14 @@ class Copies(OpenTable):
             plan = read_optimized_plan(View(timeline, snapshot, schema, self.pinned is not None), None, None)
         else:
             plan = plan_scan(timeline, snapshot, schema, None)
-        uuid = identity_of(self._first_schema or self.url.encode())
-        return static_table(timeline, plan, schema, uuid, properties or {})
+        return static_table(timeline, plan, schema, self._uuid, properties or {})
+
+    @property
+    def _uuid(self) -> str:
+        """What names the table to readers of Iceberg, and is the same whenever they are shown it."""
+        from ...core.metadata.table_identity import identity_of
+
+        return identity_of(self._first_schema or self.url.encode())
 
     def _beside(self, url: str, storage_options: Mapping[str, Any] | None) -> Store:
         from ...backends.registry import open_beside, open_store

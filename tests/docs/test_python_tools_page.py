@@ -11,5 +11,5 @@ PAGE = "docs/python-tools.md"
 
 def test_the_page_runs(tmp_path: Path) -> None:
     python = blocks(PAGE, "python")
-    assert len(python) == 5
+    assert len(python) == 6
     assert "read by all" in run_python("\n".join([*python, "print('read by all')"]), tmp_path)

@@ -413,6 +413,61 @@ def test_the_document_names_its_snapshot(tmp_path: Path) -> None:
     assert [f["required"] for f in document["schemas"][0]["fields"]] == [True, False]
 
 
+# ------------------------------------------------------------------------------------------------ a folder for others
+
+
+def test_an_export_for_readers_of_iceberg(tmp_path: Path) -> None:
+    from pyiceberg.table import StaticTable
+
+    schema = pa.schema([("k", pa.int64()), ("p", pa.string())])
+    table = ll.create_table(f"{tmp_path}/t", schema, partition_by=["p"], options={"deletion-vectors.enabled": "true"})
+    table.append(pa.table({"k": [1, 2, 3], "p": ["a", "a", "b"]}))
+    table.create_tag("eod")
+    table.delete(where="k = 2")
+    done = table.export(f"{tmp_path}/out", format="iceberg")
+    assert (done.snapshot_id, done.row_count) == (2, 2)
+    found = {str(path.relative_to(tmp_path / "out")) for path in (tmp_path / "out").rglob("*") if path.is_file()}
+    assert found == {*done.files, "_SUCCESS"} and "metadata/version-hint.text" in found
+    seen = StaticTable.from_metadata(f"{tmp_path}/out")  # PyIceberg follows the hint
+    assert sorted(seen.scan().to_arrow()["k"].to_pylist()) == [1, 3]
+    older = table.export(f"{tmp_path}/older", tag="eod", format="iceberg")
+    assert older.row_count == StaticTable.from_metadata(f"{tmp_path}/older").scan().to_arrow().num_rows == 3
+    assert seen.metadata.table_uuid == table.to_iceberg().metadata.table_uuid
+    with pytest.raises(InvalidArgument, match="whole files"):
+        table.export(f"{tmp_path}/none", format="iceberg", where="k = 1")
+    with pytest.raises(InvalidArgument, match="holds a finished export"):
+        table.export(f"{tmp_path}/out", format="iceberg")
+    with pytest.raises(Unsupported, match="cannot open this store"):
+        table.export("memory://iceberg-export/t", format="iceberg")
+
+
+def test_a_refused_export_leaves_nothing(tmp_path: Path) -> None:
+    table = keyed(tmp_path)
+    table.upsert(pa.table({"k": [1], "v": ["a"]}))
+    table.upsert(pa.table({"k": [1], "v": ["b"]}))
+    with pytest.raises(Unsupported, match="rows of the same keys"):
+        table.export(f"{tmp_path}/out", format="iceberg")
+    assert not (tmp_path / "out").exists() or not list((tmp_path / "out").iterdir())
+    table.export(f"{tmp_path}/out")
+
+
+def test_an_export_that_was_cut_off_is_repeated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = ll.create_table(f"{tmp_path}/t", pa.schema([("k", pa.int64())]))
+    table.append(pa.table({"k": [1]}))
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr("lakelatch.table.export.iceberg.document_of", interrupted)
+        table.export(f"{tmp_path}/out", format="iceberg")
+    assert list((tmp_path / "out" / "metadata").iterdir()) and not (tmp_path / "out" / "_SUCCESS").exists()
+    (tmp_path / "out" / "metadata" / "left").write_text("by an earlier version")
+    done = table.export(f"{tmp_path}/out", format="iceberg")
+    found = {str(path.relative_to(tmp_path / "out")) for path in (tmp_path / "out").rglob("*") if path.is_file()}
+    assert found == {*done.files, "_SUCCESS"} and "metadata/left" not in found
+
+
+def interrupted(*_: Any) -> bytes:
+    raise KeyboardInterrupt
+
+
 # --------------------------------------------------------------------------------------- tables of Apache Paimon itself
 
 
