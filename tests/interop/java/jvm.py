@@ -1,7 +1,7 @@
 """The JVM: where its jars come from, and how it starts.
 
-Owns: fetching Apache Paimon's bundle by its Maven coordinates into the cache, the class path (PySpark's own jars give
-Hadoop and logging), the start. Must not know: tables.
+Owns: fetching a jar, such as Apache Paimon's bundle, by its Maven coordinates into the cache, the class path (PySpark's own jars
+give Hadoop and logging), the start. Must not know: tables.
 Invariant: a JVM starts once in a process and lives until its end; it runs in UTC.
 """
 
@@ -32,12 +32,17 @@ def pyspark_jars() -> Path:
 
 
 def bundle_jar() -> Path:
-    """Apache Paimon's bundle, fetched now if the cache lacks it: by Maven where it is installed, else by PySpark's Ivy.
+    """Apache Paimon's bundle."""
+    return fetched_jar(GROUP, ARTIFACT, VERSION)
+
+
+def fetched_jar(group: str, artifact: str, version: str) -> Path:
+    """A jar without what it depends on, fetched now if the cache lacks it: by Maven where it is installed, else by PySpark's Ivy.
 
     Raises:
         RuntimeError: it cannot be fetched; the message ends with the tool's own.
     """
-    jar = cache_folder() / "java" / f"{ARTIFACT}-{VERSION}.jar"
+    jar = cache_folder() / "java" / f"{artifact}-{version}.jar"
     if jar.exists():
         return jar
     jar.parent.mkdir(parents=True, exist_ok=True)
@@ -45,30 +50,30 @@ def bundle_jar() -> Path:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not jar.exists():
             with tempfile.TemporaryDirectory(dir=jar.parent) as folder:
-                os.replace(_fetch(Path(folder)), jar)
+                os.replace(_fetch(Path(folder), (group, artifact, version)), jar)
     return jar
 
 
-def _fetch(folder: Path) -> Path:
-    wanted = folder / f"{ARTIFACT}-{VERSION}.jar"
+def _fetch(folder: Path, coordinates: tuple[str, str, str]) -> Path:
+    wanted = folder / f"{coordinates[1]}-{coordinates[2]}.jar"
     said = []
-    for command in _fetch_commands(folder):
+    for command in _fetch_commands(folder, coordinates):
         done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
         if done.returncode == 0 and wanted.exists():
             return wanted
         said.append((done.stdout + done.stderr)[-1000:])
-    raise RuntimeError(f"{GROUP}:{ARTIFACT}:{VERSION} could not be fetched: {' / '.join(said)}")
+    raise RuntimeError(f"{':'.join(coordinates)} could not be fetched: {' / '.join(said)}")
 
 
-def _fetch_commands(folder: Path) -> list[list[str]]:
+def _fetch_commands(folder: Path, coordinates: tuple[str, str, str]) -> list[list[str]]:
     commands = []
     if shutil.which("mvn"):
-        coordinates = f"-Dartifact={GROUP}:{ARTIFACT}:{VERSION}"
-        commands.append(["mvn", "-q", "-B", "dependency:copy", coordinates, f"-DoutputDirectory={folder}"])
+        named = f"-Dartifact={':'.join(coordinates)}"
+        commands.append(["mvn", "-q", "-B", "dependency:copy", named, f"-DoutputDirectory={folder}"])
     (ivy,) = pyspark_jars().glob("ivy-*.jar")
     java = str(java_home.wire() / "bin" / "java")
     target = f"{folder}/[artifact]-[revision].[ext]"
-    options = ["-confs", "default", "-notransitive", "-dependency", GROUP, ARTIFACT, VERSION, "-retrieve", target]
+    options = ["-confs", "default", "-notransitive", "-dependency", *coordinates, "-retrieve", target]
     for number, trust in enumerate(([], _trust_of_this_machine(folder))):
         commands.append([java, *trust, f"-Divy.cache.dir={folder}/ivy-{number}", "-jar", str(ivy), *options])
     return commands
