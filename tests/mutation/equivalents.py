@@ -881,6 +881,36 @@ EQUIVALENTS: tuple[Equivalent, ...] = (
         "1 → 0 (place 2)",
         "no value is found in a column without values, and what is not found has no code",
     ),
+    Equivalent(
+        "table/rowlevel/join.py",
+        "_Column.__init__",
+        "self._numbers = (self._distinct, self._distinct) → pass",
+        "only whether there are numbers is asked for later; the assignment lets go of the source's rows",
+    ),
+    Equivalent(
+        "table/rowlevel/edit.py",
+        "Edit.of",
+        "if alias → if True",
+        "no reference has a name that is None, and with one table no name is ambiguous",
+    ),
+    Equivalent(
+        "coordinator/maintenance/expiry/consumers.py",
+        "oldest_change",
+        "0 → 1",
+        "no change is older than that of snapshot 1, hint or not",
+    ),
+    Equivalent(
+        "table/merging/aggregates/nested.py",
+        "_key_parts",
+        "if isinstance(field.type, ArrayType) → if True",
+        "functions of lists of rows are refused for every other type before they are made",
+    ),
+    Equivalent(
+        "table/compaction/run.py",
+        "_Run.rewritten",
+        "False → True",
+        "a group that was not rewritten has written no file that could be discarded",
+    ),
     *(
         Equivalent(
             "coordinator/commit/request.py",

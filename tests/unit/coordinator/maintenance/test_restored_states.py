@@ -76,6 +76,13 @@ def test_a_rollback_is_the_difference_of_two_states() -> None:
     assert (request.kind, request.entries, request.read_snapshot) == ("OVERWRITE", plan.state, plan.latest)
 
 
+def test_a_deletion_that_met_no_file_hides_nothing_that_comes_back() -> None:
+    table = table_of([added("a")], [removed("a")], [removed("a"), added("b")])
+    plan = planned(table, 1)
+    assert [e.file.file_name for e in plan.added] == ["data-a"]
+    assert [(e.file.file_name, e.kind) for e in plan.removed] == [("data-b", ADD)]
+
+
 def test_the_newest_state_is_no_state_to_go_back_to() -> None:
     table = table_of([added("a")], [added("b")])
     with pytest.raises(InvalidArgument, match="snapshot 2 is the newest: there is nothing to roll back"):

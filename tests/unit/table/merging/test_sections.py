@@ -147,6 +147,7 @@ def test_runs_are_in_order_only_if_the_later_files_have_the_newer_numbers() -> N
     assert not are_in_order([new, old], [[0], [1]]), "the file that comes later has the older numbers"
     assert not are_in_order([old, new, mid], [[0], [1], [2]])
     assert not are_in_order([old, mid, new], [[0, 2], [1]]), "another run is between the files of one"
+    assert not are_in_order([mid, old, new], [[0], [1, 2]]), "a run begins with its smallest number"
 
 
 @pytest.mark.parametrize("engine", ["deduplicate", "first-row"])

@@ -46,6 +46,17 @@ def test_an_assignment_that_was_used_travels() -> None:
     assert once.column("note").to_pylist() == ["new", "new"]
 
 
+def test_statistics_are_those_of_the_columns_that_a_file_was_written_with() -> None:
+    """A column that came later has the place of one that is gone, whose values would meet the condition in every row."""
+    schema = pa.schema([("id", pa.int64()), ("old", pa.int64())])
+    table = ll.create_table(f"memory://delete-update/{next(_names)}", schema)
+    table.append(pa.table({"id": [1, 2], "old": [7, 7]}))
+    table.alter(ll.drop_column("old"), ll.add_column("new", pa.int64()))
+    table.append(pa.table({"id": [3], "new": [7]}))
+    assert table.delete(where="new = 7 OR id = 1").rows_deleted == 2
+    assert table.to_arrow().to_pylist() == [{"id": 2, "new": None}]
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_change_of_rows_says_what_it_was(kind: str) -> None:
     table = made(*KINDS[kind])
