@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from lakelatch.backends.client_import import import_client
+from lakelatch.backends.registry import open_store
 
 DROPS = """
 import os, signal, time
@@ -62,3 +63,11 @@ def test_a_thread_that_cannot_be_interrupted_imports_by_itself(tmp_path: Path, m
     worker.start()
     worker.join()
     assert found == ["worker"]
+
+
+def test_the_client_is_imported_before_a_commit_starts_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    store = open_store("s3://bucket/t", {"key": "k", "secret": "s", "transport": "fsspec"})
+    imported: list[object] = []
+    monkeypatch.setattr(type(store), "_import_client", lambda of: imported.append(of))
+    store.warm_up()
+    assert imported == [store]
