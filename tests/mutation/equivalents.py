@@ -894,6 +894,12 @@ EQUIVALENTS: tuple[Equivalent, ...] = (
         "no reference has a name that is None, and with one table no name is ambiguous",
     ),
     Equivalent(
+        "coordinator/recovery/past.py",
+        "Past.case",
+        "0 → 1",
+        "a commit whose window is open has a second entry, and all of its entries name it",
+    ),
+    Equivalent(
         "coordinator/maintenance/expiry/consumers.py",
         "oldest_change",
         "0 → 1",
