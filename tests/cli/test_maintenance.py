@@ -275,6 +275,9 @@ def test_a_table_is_cloned_and_exported(run: Any, flights: ll.Table, tmp_path: P
     done = run("export", flights.url, tmp_path / "plain", "--snapshot", 1, "--format", "csv", "--json").json
     assert done["rows"] == flights.at(snapshot=1).count()
     assert run("export", flights.url, tmp_path / "plain").code == 2
+    shown = run("export", flights.url, tmp_path / "others", "--snapshot", 1, "--format", "iceberg")
+    assert (f"{flights.at(snapshot=1).count()} rows" in shown.out, shown.code) == (True, 0)
+    assert (tmp_path / "others" / "metadata" / "v1.metadata.json").exists()
 
 
 def test_json_says_whether_it_was_done(run: Any, flights: ll.Table) -> None:
