@@ -96,6 +96,7 @@ def frames() -> None:
         connection = duckdb.connect()
         table.to_duckdb(connection, "t")
         assert connection.sql("SELECT count(*) FROM t").fetchall() == [(3,)]
+        assert table.to_iceberg().scan().count() == 3
         table.settle()
 
 
