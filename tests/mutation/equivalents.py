@@ -894,6 +894,42 @@ EQUIVALENTS: tuple[Equivalent, ...] = (
         "no reference has a name that is None, and with one table no name is ambiguous",
     ),
     Equivalent(
+        "table/merging/engine.py",
+        "take",
+        "if missing.any() → if True",
+        "a mask without a null hides nothing",
+    ),
+    Equivalent(
+        "table/merging/groups.py",
+        "_without_ignored",
+        "1 → 0",
+        "the numbers of groups begin one higher, and are only compared",
+    ),
+    Equivalent(
+        "table/merging/key_codes.py",
+        "_text_words",
+        "1 → 0 (place 5)",
+        "behind the last text there is room for more than one word",
+    ),
+    Equivalent(
+        "table/merging/aggregates/numbers.py",
+        "_rounded",
+        "0 → 1",
+        "only zero would count as negative, and the quotient of zero has no sign",
+    ),
+    Equivalent(
+        "table/writing/writer.py",
+        "TableWriter._for_each",
+        "min(WRITE_THREADS, len(writers)) → max(WRITE_THREADS, len(writers))",
+        "how many threads share the work changes no file",
+    ),
+    Equivalent(
+        "coordinator/tags/deletion.py",
+        "_planned",
+        "sorted(named.lists) → list(named.lists)",
+        "the lists of one tag are deleted in any order",
+    ),
+    Equivalent(
         "coordinator/recovery/past.py",
         "Past.case",
         "0 → 1",

@@ -180,6 +180,14 @@ def test_the_time_of_an_operation_is_to_blame_only_where_more_of_it_would_have_h
     assert caught.value.next_step == NEXT_STEPS[CODES[code]] + (about_time if helps else "")
 
 
+def test_that_an_object_exists_is_a_refusal_where_nothing_asked_for_it(store: PlannedStore, fs: FileSystem) -> None:
+    """A lease, a retention policy, or a condition of somebody in between."""
+    fs.planned = [Said("exists: by a lease")]
+    with pytest.raises(StoreUnavailable, match="by a lease") as caught:
+        store.put("a", b"1")
+    assert caught.value.next_step == NEXT_STEPS[Answer.DENIED]
+
+
 def test_every_answer_that_ends_a_request_has_a_next_step() -> None:
     values = {Answer.EXISTS, Answer.PAST_END, Answer.NO_CONDITION}
     assert set(NEXT_STEPS) == set(Answer) - values

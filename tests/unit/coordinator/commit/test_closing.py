@@ -23,8 +23,8 @@ from lakelatch.table.table import Table
 class Giving(World):
     """The store refuses some manifest lists of a writer, once it has asked to be carried."""
 
-    def __init__(self, refused: int = 1) -> None:
-        super().__init__()
+    def __init__(self, refused: int = 1, **options: str) -> None:
+        super().__init__(**options)
         self.left = refused
         self.on_refusal: Callable[[], object] = lambda: None
         put = self.store.put
@@ -71,6 +71,19 @@ def test_it_is_not_committed_and_nobody_can_carry_it_any_more(first: bool) -> No
     world.another(200, looks=True)
     assert world.values == [0, 100, 200]
     assert world.fresh.verify("all", data=True) == []
+
+
+def test_rows_that_were_deleted_stay_deleted() -> None:
+    """A snapshot that closes a window has the index files of the one before."""
+    world = Giving(**{"deletion-vectors.enabled": "true"})
+    world.other.append(rows(5, 6))
+    world.other.delete(where="v = 5")
+    world.other.committer.settle()
+    world.loses()
+    with pytest.raises(StoreUnavailable, match="access denied"):
+        world.append()
+    world.table.committer.settle()
+    assert world.closing and world.values == [0, 6, 100]
 
 
 def test_its_job_runs_again_and_lands_once() -> None:

@@ -35,6 +35,17 @@ def test_the_identifiers_of_another_query_are_refused() -> None:
         asked.lookup("etl", 4, query="stream-2")
 
 
+def test_a_batch_of_another_query_is_refused_at_its_commit_too() -> None:
+    """The other query's first batch may land after the look-up."""
+    world = World(0)
+    assert world.committer.lookup("etl", 4, query="stream-2") is None
+    world.append("a", world.another(), identifier=3, query="stream-1")
+    with pytest.raises(InvalidArgument, match="stream-1"):
+        world.append("b", identifier=4, query="stream-2")
+    world.append("c", identifier=4, query="stream-1")
+    assert world.committer.lookup("etl", 4, query="stream-1") is not None
+
+
 def test_a_lookup_alone_leaves_nothing_for_the_next_commit() -> None:
     """Others may commit for hours before it does; only who commits at once builds on the snapshot that was found."""
     world = World(1)
