@@ -39,7 +39,7 @@ READS = {
     "branch", "branches", "changes", "consumers", "count", "entries", "explain", "files", "history", "orphans", "partitions",
     "plan", "plan_fast_forward", "plan_rescale", "plan_rollback", "plan_undo", "quarantines", "refresh", "scan", "schemas",
     "settle", "snapshot", "snapshots", "statistics", "system", "system_reader", "system_view", "tags", "to_arrow", "to_batches",
-    "to_dataset", "to_duckdb", "to_pandas", "to_polars", "to_reader", "verify",
+    "to_dataset", "to_duckdb", "to_iceberg", "to_pandas", "to_polars", "to_reader", "verify",
     "is_table", "open_catalog", "open_table", "allow", "col", "lit", "in_zone", "databases", "tables", "url", "url_of",
     "add_column", "drop_column", "move_column", "remove_option", "rename_column", "set_comment", "set_option",
     "update_comment", "update_default", "update_nullability", "update_type",
