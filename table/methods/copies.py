@@ -244,10 +244,15 @@ class Copies(OpenTable):
 
     @property
     def _uuid(self) -> str:
-        """What names the table to readers of Iceberg, and is the same whenever they are shown it."""
+        """What names the table to readers of Iceberg: the same for each of its branches and earlier states."""
+        from ...backends.store import ObjectNotFound
         from ...core.metadata.table_identity import identity_of
 
-        return identity_of(self._first_schema or self.url.encode())
+        try:
+            first = self.store.get(TablePaths().schema(0))
+        except ObjectNotFound:
+            first = self.url.encode()
+        return identity_of(first)
 
     def _beside(self, url: str, storage_options: Mapping[str, Any] | None) -> Store:
         from ...backends.registry import open_beside, open_store

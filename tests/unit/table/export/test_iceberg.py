@@ -190,6 +190,8 @@ def test_earlier_states_branches_and_tables_without_rows(tmp_path: Path) -> None
     assert table.branch("dev").to_iceberg().scan().to_arrow()["k"].to_pylist()[-1] == 5
     one, two = (table.to_iceberg().metadata for _ in range(2))
     assert one.table_uuid == two.table_uuid == empty.metadata.table_uuid
+    others = (table.at(snapshot=1), table.branch("dev"), ll.open_table(table.url))
+    assert {other.to_iceberg().metadata.table_uuid for other in others} == {one.table_uuid}
     table.expire(retain_min=1, retain_max=1)
     same_rows(table)
 
