@@ -126,8 +126,6 @@ class _Folding:
         self.is_there[keys[adds]] = True
         counts = adds | (not self._ignores)
         self.newest[keys[counts]] = rows[counts]
-        if self._ignores:
-            self.is_there[keys[retracts]] = self._added[keys[retracts]]
 
     def _begin(self, keys: Array, rows: Array) -> None:
         for name, state in self.rows.items():

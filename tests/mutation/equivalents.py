@@ -962,4 +962,72 @@ EQUIVALENTS: tuple[Equivalent, ...] = (
         )
         for argument in ("Sequence[ManifestEntry]", "int", "bool")
     ),
+    *(
+        Equivalent(
+            file, function, mutation, "a tuned number: how long, how many at once, how large; no caller is promised it"
+        )
+        for file, function, mutation in (
+            ("coordinator/commit/steps/publishing.py", "", "10.0 → 11.0"),
+            ("coordinator/history/timeline.py", "Timeline.look", "5 → 6"),
+            ("table/writing/files/sink.py", "", "16 → 17"),
+            ("table/writing/files/sink.py", "", "20 → 21"),
+        )
+    ),
+    Equivalent(
+        "table/merging/aggregates/roaring64.py",
+        "_container",
+        "len(values) <= _LARGEST_ARRAY → len(values) < _LARGEST_ARRAY",
+        "so many values take 8192 bytes as an array and as a bitmap; which of the two is asked below",
+    ),
+    Equivalent(
+        "table/merging/aggregates/numbers.py",
+        "Product._limited",
+        "0 → 1",
+        "what does not fit is refused or null; the value in its place is never looked at",
+    ),
+    Equivalent(
+        "table/compaction/rewrite.py",
+        "_check_rows",
+        "for n in marked if n is not None → without the filter",
+        "no None is left there; the filter is for the type checker",
+    ),
+    Equivalent(
+        "table/merging/aggregates/picks.py",
+        "Largest",
+        "1 → 2",
+        "only the sign of it is asked",
+    ),
+    Equivalent(
+        "coordinator/maintenance/reference.py",
+        "_metadata.copied",
+        "0 → 1",
+        "sizes are asked of manifests alone, which are written anew",
+    ),
+    Equivalent(
+        "coordinator/branches/forward_plan.py",
+        "_untouched",
+        "end.id < min(main.snapshot_ids(), default=0) → end.id <= min(main.snapshot_ids(), default=0)",
+        "a snapshot that is listed is found, and the end was not found",
+    ),
+    Equivalent(
+        "table/writing/buckets/cross_partition.py",
+        "CrossPartition._places_of",
+        "1 → 2",
+        "another stride of the pairs: they stay distinct",
+    ),
+    *(
+        Equivalent(
+            "table/writing/buckets/cross_partition.py",
+            "CrossPartition._places_of",
+            f"1 → 2 (place {place})",
+            "numpy takes every negative length for the one to be found",
+        )
+        for place in (2, 3)
+    ),
+    Equivalent(
+        "coordinator/commit/steps/collecting.py",
+        "Collecting._resolve",
+        "met is not None and seen is met.snapshot and self._won_on(seen) → without `seen is met.snapshot`",
+        "no other snapshot than the one that was met can have been won on that base",
+    ),
 )

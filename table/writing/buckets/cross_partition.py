@@ -199,8 +199,6 @@ class CrossPartition:
 
     def _out(self, batch: pa.RecordBatch, rows: _Rows, sources: Array, partitions: Array, extra: Array) -> Placed:
         """Rows by place, in the order of arrival; a row that deletes in an old partition precedes the one that it is made of."""
-        if not len(sources):
-            return
         places = self._places_of(rows, sources, partitions)
         in_order = np.lexsort((~extra, rows.order[sources]))
         sources, partitions, places, extra = sources[in_order], partitions[in_order], places[in_order], extra[in_order]

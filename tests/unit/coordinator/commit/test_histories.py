@@ -78,7 +78,8 @@ def replaced_by(read: State, parts: Sequence[str], since: Sequence[Done], serial
     """The files that an overwrite of partitions removes; None where it is a conflict."""
     ours = {name for name, held in read.items() if held.part in parts}
     for done in since:
-        if done.what in ("overwrite", "drop", "rollback") and done.changes(parts):
+        reaches = done.touches if done.what == "rollback" else done.changes
+        if done.what in ("overwrite", "drop", "rollback") and reaches(parts):
             return None
         ours -= done.empty
         if done.marked & ours or (done.what == "append" and serializable and done.touches(parts)):
@@ -354,6 +355,8 @@ def story(*others: tuple[str, int], first: tuple[tuple[str, int], ...] = ()) -> 
 @example(story(("compact", 0)))
 @example(story(("compact", 7), first=(("delete", 0),)))
 @example(story(("compact", 7), ("delete", 0)))
+@example(story(("rollback", 1), first=(("append", 0), ("delete", 0))))
+@example(story(("rollback", 1), first=(("append", 0), ("delete", 1))))
 @settings(max_examples=25, deadline=None)
 @given(st.lists(BESIDE_OTHERS, min_size=2, max_size=8))
 def test_every_commit_lands_or_conflicts_as_the_isolation_table_says(history: list[Step]) -> None:
