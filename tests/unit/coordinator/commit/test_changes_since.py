@@ -137,6 +137,20 @@ def test_the_history_is_gone_where_a_snapshot_that_was_read_has_gone_below_one_o
     assert isinstance(since.since(read, replace(base, properties={})), Conflict)
 
 
+def test_all_snapshots_below_the_newest_one_of_another_engine_are_read_again() -> None:
+    """Of two that do not say what they were built on, the newer one puts more in doubt."""
+    table = of_three_snapshots()
+    publish(table, "APPEND", [FILE._replace(file=FILE.file._replace(file_name="four"))])
+    silent = replace(table.timeline.snapshot(3), properties={})
+    table.store.put(table.paths.snapshot(3), silent.to_json())
+    since, _ = reader(table)
+    read, base = table.timeline.find(1), table.timeline.latest()
+    assert base is not None
+    assert isinstance(since.since(read, base), list)
+    table.store.delete_many([table.paths.snapshot(3)])
+    assert isinstance(since.since(read, replace(base, properties={})), Conflict)
+
+
 def test_the_history_is_gone_where_another_snapshot_is_in_the_place_of_the_one_that_was_read() -> None:
     table = created(())
     for name in ("one", "two"):

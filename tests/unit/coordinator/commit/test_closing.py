@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from unit.coordinator.commit.test_group import World, rows
 
 import lakelatch as ll
+from lakelatch.backends.store import PutOutcome, Unknown
+from lakelatch.coordinator.commit.committer import Committer
 from lakelatch.coordinator.commit.run import CommitRun
 from lakelatch.coordinator.intents.carried import CLOSES_PROPERTY
 from lakelatch.coordinator.journal.file_journal import FileJournal
@@ -17,6 +20,7 @@ from lakelatch.coordinator.protocol import events as ev
 from lakelatch.coordinator.recovery.recover import recover_journal
 from lakelatch.coordinator.surroundings import MACHINE
 from lakelatch.core.errors import OutcomeUnknown, StoreUnavailable
+from lakelatch.core.paths import TablePaths
 from lakelatch.table.table import Table
 
 
@@ -139,6 +143,25 @@ def test_the_outcome_is_unknown_where_the_window_cannot_be_closed() -> None:
     world.left = 0
     assert told.value.resolve(timeout=0).snapshot_id == 3
     assert (world.values, world.closing) == ([0, 1, 2, 100], [])
+
+
+def test_a_commit_that_goes_on_when_it_is_resolved_has_its_time_once_more() -> None:
+    """That of its first try is spent by then. So what the store does not answer is sent again."""
+    world, later_s = Giving(refused=4, **{"commit.timeout": "10 min"}), [0.0]
+    around = replace(MACHINE, monotonic_s=lambda: MACHINE.monotonic_s() + later_s[0])
+    world.table._committer = Committer(world.store, TablePaths(), world.schema, around=around)
+    world.loses()
+    with pytest.raises(OutcomeUnknown, match="access denied") as told:
+        world.append()
+    world.left, later_s[0] = 0, 3600.0
+    create, silent = world.store.put_if_absent, [Unknown("no answer")]
+
+    def once_silent(key: str, data: bytes) -> PutOutcome:
+        return silent.pop() if silent and key == "snapshot/snapshot-3" else create(key, data)
+
+    world.store.put_if_absent = once_silent  # type: ignore[method-assign]
+    assert told.value.resolve(timeout=0).snapshot_id == 3
+    assert (world.values, silent) == ([0, 1, 2, 100], [])
 
 
 def test_a_window_is_closed_although_a_base_was_too_old_to_publish_on(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,6 +25,7 @@ from lakelatch.coordinator.intents.carried import carried_by, riders_of
 from lakelatch.coordinator.journal.file_journal import FileJournal
 from lakelatch.coordinator.protocol import effects as do
 from lakelatch.coordinator.protocol import events as ev
+from lakelatch.coordinator.surroundings import MACHINE
 from lakelatch.core.errors import OutcomeUnknown, RetriesExhausted, StoreUnavailable
 from lakelatch.core.metadata.snapshot import Snapshot
 from lakelatch.core.paths import TablePaths
@@ -550,6 +551,9 @@ def test_a_writer_that_was_carried_builds_its_next_commit_on_all_rows(second: bo
     receipt = world.table.append(rows(1))
     world.table.committer.settle()
     assert receipt.leader is not None and receipt.snapshot_id == (4 if second else 3)
+    base, now_ms = world.table.committer._knows.newest.get(), MACHINE.now_ms
+    assert base is not None and (base.id, base.schema_id) == (receipt.snapshot_id, 0)
+    assert base.is_fresh(now_ms, 3_600_000) and base.seen_ms <= now_ms
     world.table.append(rows(2))
     world.table.committer.settle()
     assert world.values == sorted([0, 1, 2, 100, 200, *([150] if second else [])])

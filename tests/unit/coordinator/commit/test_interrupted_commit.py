@@ -105,6 +105,19 @@ def test_an_interrupt_after_the_send_leaves_with_the_identity(
     assert table.verify(snapshots="all") == []
 
 
+def test_an_interrupt_after_a_lost_race_leaves_with_the_identity_of_the_last_send() -> None:
+    """H23: the first one has lost, so its snapshot is no outcome any more."""
+    store, table = opened()
+    Table(MemoryStore(store.url), table.schema).append(ROWS)
+    store.at, store.error = ("create snapshot/snapshot-3", "after"), KeyboardInterrupt()
+    with pytest.raises(KeyboardInterrupt) as caught:
+        table.append(ROWS)
+    unknown = unknown_of(caught.value)
+    uuid = table.timeline.snapshot(3).uuid
+    assert (unknown.identity["snapshot_id"], unknown.identity["snapshot_uuid"]) == (3, uuid)
+    assert unknown.resolve(timeout=5.0).snapshot_id == 3
+
+
 def test_an_interrupt_without_a_text_is_named_by_its_kind() -> None:
     store, table = opened()
     store.at, store.error = ("create snapshot/snapshot-2", "after"), KeyboardInterrupt()

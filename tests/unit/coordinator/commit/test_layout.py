@@ -330,6 +330,54 @@ def test_a_change_that_lost_is_undone_completely() -> None:
     assert newest.highest_field_id == 2, "its field id is not given out again"
 
 
+def test_more_buckets_that_lost_to_first_files_of_fewer_are_undone() -> None:
+    """Apache Paimon names the schema that its writer had: it did not know of the change."""
+    store = Turns()
+    writer, changer = (opened(store, **OTHER_WAY["more buckets"]) for _ in range(2))
+
+    def first_files() -> None:
+        Stale(writer).append(ROWS)
+        landed = again(store).timeline.snapshot(2)
+        store.put("snapshot/snapshot-2", replace(landed, schema_id=0).to_json())
+
+    store.before_create = {"snapshot/snapshot-2": first_files}
+    with pytest.raises(ll.CommitConflict, match="first files"):
+        changer.alter(*BACK["more buckets"])
+    assert again(store).schema.bucket == 2
+    check(store, True, False, rescaled=True)
+
+
+def test_a_change_that_first_files_do_not_show_is_undone_if_it_lost_to_them() -> None:
+    """Their layout is that of both schemas, so that it does not say whether their writer knew of the change."""
+    store = Turns()
+    writer, changer = opened(store), opened(store)
+    store.before_create = {"snapshot/snapshot-2": lambda: Stale(writer).append(ROWS)}
+    with pytest.raises(ll.CommitConflict, match="first files"):
+        changer.alter(ll.set_option("manifest.format", "avro"))
+    assert "manifest.format" not in again(store).schema.option_texts
+    check(store, True, False)
+
+
+def test_a_change_that_could_not_be_settled_is_undone_although_another_change_came_after_it() -> None:
+    """The snapshot of that one has its layout, but no files."""
+    store = Turns()
+    changer = opened(store)
+
+    def refuse() -> None:
+        raise ll.StoreUnavailable("access denied")
+
+    store.before_create = {
+        "snapshot/snapshot-2": lambda: again(store).alter(ll.set_option("manifest.format", "avro")),
+        "snapshot/snapshot-4": refuse,
+    }
+    with pytest.raises(ll.StoreUnavailable, match="access denied"):
+        changer.alter(*CHANGES["directory"])
+    texts = again(store).schema.option_texts
+    assert ("data-file.path-directory" in texts, texts["manifest.format"]) == (False, "avro")
+    again(store).append(ROWS)
+    check(store, True, None)
+
+
 def test_an_unknown_change_resolves_to_its_schema() -> None:
     store = Turns()
     changer = opened(store)

@@ -138,6 +138,9 @@ def test_the_winner_of_a_race_is_the_newest_snapshot_for_a_commit_that_others_ma
     found = run.resolve_latest(do.ResolveLatest(attempt, made.snapshot))
     assert isinstance(found, ev.LatestResolved) and found.base is not None and found.base.id == 2
     assert (world.store.snapshot().requests > 0) is looks
+    assert run.attempt is not None
+    seen_s = world.now_s if looks else world.now_s - later_s
+    assert run.attempt.base.seen_ms == seen_s * 1000, "its age counts from when it was asked for"
 
 
 def test_collected_changes_are_counted() -> None:
@@ -157,11 +160,36 @@ def test_a_base_that_was_left_unread_for_a_carrier_is_read_once() -> None:
     for _ in range(2):
         found = run.resolve_latest(again)
         assert isinstance(found, ev.LatestResolved) and found.base != seen.base
+        assert run.attempt is not None
+        assert (run.attempt.base.schema_id, run.attempt.base.seen_ms) == (0, world.now_s * 1000)
         world.store.reset()
         assert run.collect_changes(do.CollectChanges(found.base)) == ev.ChangesCollected(1, 0)
         requests.append(world.store.snapshot().requests)
         assert run.attempt is not None and len(run.attempt.base_manifests) == 2
     assert requests == [2, 0], "its two lists"
+
+
+@pytest.mark.parametrize("is_away", [False, True])
+def test_a_leader_reads_the_manifests_of_its_base_while_it_looks_whom_it_can_carry(is_away: bool) -> None:
+    """Early, so that a failure is none yet: it is told if they still cannot be read when they are needed."""
+    world = World(1)
+    run = world.committer._run(request("ours"), "u1", world.store, rides=True, crowded=False)
+    again = do.ResolveLatest(2, resolved(run).base)
+    world.append("theirs", world.another())
+    found = run.resolve_latest(again)
+    assert isinstance(found, ev.LatestResolved) and found.base is not None
+    other = Intent("u2", "job", 1, found.base, 0, -1, 1, ())
+    world.inner.put(f"lakelatch/intents/{other.file_name}", other.to_json())
+
+    def away(operation: str, key: str) -> None:
+        if is_away and key.startswith("manifest/"):
+            raise StoreUnavailable("away")
+
+    world.inner.at = away
+    assert run.choose_riders(do.ChooseRiders(found.base, True)) == ev.RidersChosen(0)
+    assert run.attempt is not None and run.attempt.base.unread is is_away
+    collected = run.collect_changes(do.CollectChanges(found.base))
+    assert isinstance(collected, ev.ResolveFailed if is_away else ev.ChangesCollected)
 
 
 def test_history_that_is_gone_is_a_conflict_unless_the_table_is_gone_as_well() -> None:

@@ -67,6 +67,15 @@ def test_a_user_that_commits_is_the_most_recent_one() -> None:
     assert Memory().with_commit(long, 1, of(1)) == Memory().with_name(name_of(long), 1, of(1))
 
 
+def test_a_new_user_may_be_known_to_the_page_if_there_is_one() -> None:
+    """Older identifiers of it, but none that is larger: those would be in the property."""
+    alone = Memory(1, users(2))
+    assert alone.with_unread("user-1") == alone, "without a page this is everything"
+    paged = Memory(1, users(2), "identities-page-1")
+    unread = {name: trace.unread for name, trace in paged.with_unread("user-1").users.items()}
+    assert unread == {"user-0": 0, "user-1": 1}
+
+
 def test_a_memory_over_an_older_one_reaches_as_far_back() -> None:
     newer = Memory(9, {"a": Trace.of(2, of(9))})
     older = Memory(4, {"b": Trace.of(1, of(4)), "a": Trace.of(1, of(5))})

@@ -115,6 +115,27 @@ def test_a_ticket_that_may_not_be_deleted_says_that_it_is_over(store: Dated, mon
     assert first.give_back(), "it is given back already"
 
 
+def test_a_ticket_is_given_back_although_that_of_a_dead_process_may_not_be_deleted(
+    store: Dated, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only a ticket of its own that stays has to say that it is over."""
+    ticket(store, "dead").ahead(1)
+    store.now_ms += STALE_AFTER_MS + 1
+    living = ticket(store, "living")
+    living.ahead(5)
+    assert living.ahead(5) == 0
+    delete = store.delete_many
+
+    def refused(keys: Iterable[str]) -> None:
+        own = [key for key in keys if key.endswith("-living")]
+        delete(own)
+        raise DeletionRefused({"lakelatch/intents/ticket-1-dead": "403"})
+
+    monkeypatch.setattr(store, "delete_many", refused)
+    assert living.give_back(), "the store lets it delete its own"
+    assert [info.key for info in store.list("lakelatch/intents/")] == ["lakelatch/intents/ticket-1-dead"]
+
+
 @pytest.mark.parametrize("broken", ["put", "list", "delete_many"])
 def test_what_is_wrong_with_the_store_is_no_error(store: Dated, broken: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def refused(*args: object) -> None:
@@ -124,4 +145,4 @@ def test_what_is_wrong_with_the_store_is_no_error(store: Dated, broken: str, mon
     monkeypatch.setattr(store, broken, refused)
     made = ticket(store, "mine")
     assert made.ahead(3) == (0 if broken == "list" else 1)
-    made.give_back()
+    assert made.give_back(), "nobody has refused to let it wait again"

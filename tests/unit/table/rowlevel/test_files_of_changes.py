@@ -14,11 +14,13 @@ import lakelatch as ll
 from lakelatch.backends.memory import MemoryStore
 from lakelatch.backends.store import PutOutcome, Unknown
 from lakelatch.coordinator.commit.committer import Committer
+from lakelatch.coordinator.commit.message import CommitMessage
 from lakelatch.core.errors import CommitConflict, InvalidArgument, LakelatchError, OutcomeUnknown, StoreUnavailable
 from lakelatch.table.rowlevel.append_table import AppendChange
 from lakelatch.table.table import Table
 from lakelatch.table.writing.files import sink
 from lakelatch.table.writing.transaction import Transaction
+from lakelatch.table.writing.writer import keys_of
 
 _names = count()
 SCHEMA = pa.schema([("id", pa.int64()), ("v", pa.int64())])
@@ -226,6 +228,38 @@ def test_that_an_attempt_may_still_land_is_not_forgotten_after_keys_have_moved(
     assert failed.value.sent == sent
     data = {info.key for info in table.store.list("") if "/data-" in f"/{info.key}"}
     assert bool(data) == sent
+
+
+@pytest.mark.parametrize("how", ["no attempt was sent", "one may still land", "another run has landed"])
+def test_files_from_before_keys_have_moved_go_only_if_no_snapshot_may_name_them(
+    how: str, doubtful: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another run of the job may have committed the same files, where those came from other processes."""
+    options = {"bucket": "-1", "dynamic-bucket.target-row-num": "20000"}
+    table = ll.create_table(f"memory://files-of-changes/{next(_names)}", SCHEMA, primary_key=["id"], options=options)
+    enter, written = Transaction.__enter__, list[CommitMessage]()
+
+    def move(messages: Any, moved: Any) -> list[CommitMessage]:
+        written.extend(messages)
+        return written[1:]
+
+    def entered(self: Transaction) -> Transaction:
+        assert self._lookups is not None
+        self._lookups = replace(self._lookups, move=move)
+        return enter(self)
+
+    def another_run() -> None:
+        with Table(table.store, table.schema)._begin(commit_user="job", identifier=1) as tx:
+            tx.append_messages(written)
+
+    lost = in_doubt(CommitConflict("keys are in other buckets"), sent=how == "one may still land")
+    lost.moved_keys = ("some",)  # type: ignore[attr-defined]
+    doubtful += [lost, *([another_run] if how == "another run has landed" else [])]
+    monkeypatch.setattr(Transaction, "__enter__", entered)
+    assert table.upsert(LARGE, commit_user="job", identifier=1).replayed is (how == "another run has landed")
+    before = {key for message in written[:1] for key in keys_of(table.schema, [message])}
+    stored = {info.key for info in table.store.list("")}
+    assert before & stored == (set() if how == "no attempt was sent" else before)
 
 
 def test_what_was_written_before_a_file_that_cannot_be_changed_is_deleted(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -76,6 +76,15 @@ def test_an_upsert_that_is_numbered_again_leaves_nothing(kind: str, data: pa.Tab
     assert leftovers(table) == set()
 
 
+def test_new_keys_that_come_beside_those_of_others_leave_no_index_file() -> None:
+    """The index of the bucket is made anew for each attempt, with the keys of the others."""
+    table = opened(KEYED["dynamic"], "id")
+    table.upsert(rows(1))
+    beside(table, lambda other: other.upsert(rows(2)))
+    assert table.upsert(rows(3)).attempts == 2
+    assert leftovers(table) == set()
+
+
 def test_rows_that_are_written_again_before_the_first_attempt_leave_nothing() -> None:
     table = opened(KEYED["fixed"], "id")
     table.upsert(rows(1))
