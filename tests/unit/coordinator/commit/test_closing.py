@@ -133,6 +133,31 @@ def test_another_that_carries_it_after_the_first_id_was_closed() -> None:
     assert (receipt.snapshot_id, world.closing, world.values) == (4, [3], [0, 1, 2, 100, 200])
 
 
+def test_a_snapshot_that_closed_the_first_id_keeps_its_files_if_the_second_one_is_lost() -> None:
+    """What the lost attempt has written is deleted, and none of it is in a snapshot."""
+    world = World()
+    world.loses()
+    get, fails = world.store.get, list[str]()
+
+    def once_away(key: str) -> bytes:
+        if fails and key.startswith("manifest/"):
+            raise StoreUnavailable(fails.pop())
+        return get(key)
+
+    def taken() -> None:
+        world.store.before["snapshot/snapshot-4"] = lambda: world.another(200, group="off")
+        fails.append("away")
+
+    world.store.get = once_away  # type: ignore[method-assign]
+    world.store.after["lakelatch/intents/"] = taken
+    with pytest.raises(StoreUnavailable, match="away"):
+        world.table.append(rows(1, 2), commit_user="etl", identifier=7)
+    world.table.committer.settle()
+    assert CLOSES_PROPERTY in world.fresh.timeline.snapshot(3).own_properties
+    assert (world.fresh.timeline.snapshot_ids(), world.values) == ([1, 2, 3, 4], [0, 100, 200])
+    assert world.fresh.verify("all", data=True) == []
+
+
 def test_the_outcome_is_unknown_where_the_window_cannot_be_closed() -> None:
     """Then it goes on when it is resolved, because its caller was not told that it has not landed."""
     world = Giving(refused=4)

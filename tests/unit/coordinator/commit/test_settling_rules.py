@@ -364,6 +364,20 @@ def test_for_compacted_files_nothing_is_read_but_by_an_overwrite_of_a_table_with
     assert isinstance(found, Conflict) and found.check == "another_bucket_count"
 
 
+def test_an_overwrite_of_a_table_with_keys_that_only_removes_files_reads_each_manifest_once() -> None:
+    """There is no new file whose number of buckets had to be that of others."""
+    table = Table(*opened_with(True))
+    for number in range(2):
+        table.append(pa.table({"k": [number], "v": [1]}, KEYED))
+    table.committer.settle()
+    request = CommitRequest("OVERWRITE", (), "us", target=everything, read_snapshot=latest(table))
+    base, store = base_of(table), MeteredStore(table.store)
+    run = reopened(table).committer._run(request, "u", store, rides=False, crowded=False)
+    found = run.settler.settle(base, 3)
+    assert isinstance(found, Settled) and len(found.entries) == 2
+    assert store.snapshot().requests == len(base.manifests) == 2
+
+
 def test_a_live_file_that_is_added_again_with_another_bucket_count_is_a_conflict() -> None:
     """Nothing deletes it: only files that the commit deletes may have had another count."""
     table, one = created((), bucket="1", bucket_key="v"), entry("one", 1)
