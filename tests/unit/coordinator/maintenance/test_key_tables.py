@@ -153,6 +153,26 @@ def test_a_commit_with_changelog_and_index_files_is_recovered_from_its_journal(t
     assert snapshot is not None and snapshot.changelog_record_count == 2 and snapshot.index_manifest is not None
 
 
+def test_a_compaction_of_rows_that_readers_saw_before_it_is_undone() -> None:
+    """Readers of such a table do not see level 0, but none of its files was there."""
+    about = {"bucket": "1", "write-only": "true", "deletion-vectors.enabled": "true"}
+    table = made(about)
+    table.upsert(rows("a", *range(3000)))
+    table.compact(full=True)
+    table.upsert(rows("b", 7, 5000))
+    table.compact()
+    files = {entry.file.file_name: entry.file.level for entry in table.entries()}
+    shown = held(table)
+    assert sorted(files.values()) == [4, 5] and shown[7] == "b" and len(shown) == 3001
+    table.compact(full=True)
+    newest = table.snapshots()[-1]
+    assert newest.commit_kind == "COMPACT" and len(table.entries()) == 1
+    table.undo(newest.id)
+    again = ll.open_table(table.url)
+    assert {entry.file.file_name: entry.file.level for entry in again.entries()} == files
+    assert held(again) == shown and again.verify(data=True) == []
+
+
 def test_a_file_that_changed_its_level_outlives_the_snapshots_that_name_the_old_one() -> None:
     table = made({"bucket": "1", "write-only": "true"})
     table.append(rows("a", 1, 2))

@@ -111,6 +111,20 @@ def test_a_changelog_of_a_compaction_is_of_its_level(options: dict[str, str]) ->
     assert entry.file.embedded_file_index is None, "a changelog is read whole"
 
 
+def test_only_a_full_compaction_tells_of_changes_where_it_is_the_one_that_does() -> None:
+    """It tells of them since the last full one, also of rows that another compaction has taken on their way."""
+    table = settled(changelog_producer="full-compaction", compaction__force_up_level_0="true")
+    upsert(table, "a", {7: 70, 9: 90})
+    upsert(table, "a", {7: 71, 5000: 1})
+    table.compact()
+    snapshot = table.snapshot()
+    assert snapshot is not None and snapshot.changelog_manifest_list is None
+    assert levels(table) == [(4, 3, 0), (5, 3000, 0)]
+    table.compact(full=True)
+    assert changes(table) == [("-U", 7, 7), ("+U", 7, 71), ("-U", 9, 9), ("+U", 9, 90), ("+I", 5000, 1)]
+    assert values(table) == {("a", k): v for k, v in (OLD | {7: 71, 9: 90, 5000: 1}).items()}
+
+
 def test_a_compaction_does_not_replace_vectors_that_it_has_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
     """Another one of the same bucket lands while this one runs: its marks stay, and the rows of both are there."""
     table = settled(**VECTORS)

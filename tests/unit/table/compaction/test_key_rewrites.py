@@ -97,6 +97,15 @@ def test_each_file_is_written_anew_by_itself_where_that_is_asked_for() -> None:
     assert before.keys().isdisjoint(names(done.compact_after))
 
 
+def test_new_files_are_as_large_as_the_compaction_says_and_not_as_the_table_does() -> None:
+    table = created(target_file_size="16 kb")
+    for shift in range(2):
+        upsert(table, "a", {k: (k + shift) * 7919 % 10007 for k in range(20_000)})
+    many, one = (rewritten(table, target).compact_after for target in (16 << 10, 1 << 30))
+    assert len(many) > 2 and [file.row_count for file in one] == [20_000]
+    assert sum(file.row_count for file in many) == 20_000
+
+
 def test_new_files_lie_where_the_table_has_its_data() -> None:
     table = created(data_file__path_directory="data", data_file__prefix="mine-")
     upsert(table, "a", {1: 1})

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from datetime import date, timedelta
 from typing import Any
 
 import numpy as np
@@ -12,7 +14,7 @@ from lakelatch.backends.memory import MemoryStore
 from lakelatch.core.metadata.data_file import EMPTY_ROW, DataFile
 from lakelatch.core.metadata.schema import TableSchema, new_schema
 from lakelatch.core.metadata.schemas.merge_rules import merge_rules
-from lakelatch.core.rows.types import AtomicType, Field, string, timestamp
+from lakelatch.core.rows.types import AtomicType, Field, parse_type, string, timestamp
 from lakelatch.table.compaction.older_rows import OlderRows
 from lakelatch.table.merging.key_lookup import KeySet
 from lakelatch.table.scan.split import Split
@@ -25,7 +27,7 @@ FIELDS = (
     Field(2, "v", string()),
 )
 find_all = KeySet.find
-Row = tuple[int, int | None, str | None]
+Row = tuple[Any, int | None, str | None]
 
 
 def schema_of(**options: str) -> TableSchema:
@@ -139,6 +141,32 @@ def test_row_groups_are_skipped_without_a_loss(monkeypatch: pytest.MonkeyPatch) 
     keys: list[tuple[int, int | None]] = [(12_345, 0), (12_347, 1), (12_350, 0)]
     found = find(older(store, schema, files, a=[12_350]), keys)
     assert found == {(12_345, 0): ("a", 12_345, "value 12345")}
+    assert 0 < sum(looked_at) <= 2_000
+
+
+@pytest.mark.parametrize(
+    ("kind", "key_of"),
+    [
+        ("BIGINT", lambda number: number),
+        ("DATE", lambda number: date(1970, 1, 1) + timedelta(number)),
+        ("STRING", lambda number: f"{number:06}"),
+    ],
+    ids=["BIGINT", "DATE", "STRING"],
+)
+def test_row_groups_are_skipped_by_keys_of_these_types(
+    kind: str, key_of: Callable[[int], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(data_writer, "ROW_GROUP_BYTES", 1 << 14)
+    looked_at: list[int] = []
+    monkeypatch.setattr(
+        KeySet, "find", lambda self, columns: looked_at.append(len(columns[0])) or find_all(self, columns)
+    )
+    store = MemoryStore(f"memory://older/groups-{kind}")
+    fields = (Field(0, "k", parse_type(f"{kind} NOT NULL")), *FIELDS[1:])
+    schema = new_schema(fields, primary_keys=["k", "t"], options={"bucket": "1"})
+    files = [written(store, schema, 2, [(key_of(i), 0, "v") for i in range(20_000)], "a")]
+    (found,) = older(store, schema, files).find([pa.array([key_of(12_345)]), pa.array([0], pa.timestamp("us"))])
+    assert found.positions.tolist() == [12_345]
     assert 0 < sum(looked_at) <= 2_000
 
 

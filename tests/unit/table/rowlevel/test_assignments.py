@@ -111,6 +111,8 @@ def test_a_type_that_does_not_fit_is_refused_although_there_is_no_row() -> None:
         table.update(set={"note": "id"})
     with pytest.raises(InvalidArgument, match="column 'n' is NOT NULL, but its new value is null"):
         table.update(set={"n": None})
+    with pytest.raises(InvalidArgument, match="column 'note' is of type string"):
+        table.update(set={"id": 7, "note": "id"})
 
 
 def test_a_column_gets_one_value() -> None:

@@ -331,6 +331,8 @@ def checked(table: Table, expected: dict[int, int]) -> None:
     assert [str(finding) for finding in found.verify("all", data=True)] == []
     named = {e.file.file_name for snapshot in found.snapshots() for e in found.entries(snapshot)}
     assert {info.key.rpartition("/")[2] for info in table.store.list("") if "/data-" in f"/{info.key}"} == named
+    index = {e.file.file_name for snapshot in found.snapshots() for e in found.timeline.index_entries(snapshot)}
+    assert {info.key.rpartition("/")[2] for info in table.store.list("index/")} == index
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -84,6 +84,21 @@ def test_a_date_that_is_assigned_is_one_of_the_zone(table: ll.Table, given: Any)
         table.update(where="n = 1", set={"t": new_york(ll.lit(dt.datetime(2024, 6, 1)))})
 
 
+def test_a_text_that_is_assigned_to_no_point_in_time_is_what_it_is_without_a_zone(table: ll.Table) -> None:
+    given = {"l": new_york(ll.lit("2024-06-01 12:00:00")), "d": new_york(ll.lit("2024-06-01"))}
+    table.update(where="n = 1", set=given | {"t": new_york(ll.lit("2024-06-01 12:00:00"))})
+    row = table.to_arrow(where="n = 1").to_pylist()[0]
+    assert (row["l"], row["d"]) == (dt.datetime(2024, 6, 1, 12), dt.date(2024, 6, 1))
+    assert row["t"] == dt.datetime(2024, 6, 1, 16, tzinfo=UTC)
+
+
+def test_a_text_beside_a_computed_value_is_one_of_the_zone(table: ll.Table) -> None:
+    given = {"d": new_york("CAST(t AS DATE)"), "t": new_york(ll.lit("2024-06-01 12:00:00"))}
+    table.update(where="n = 1", set=given)
+    row = table.to_arrow(where="n = 1").to_pylist()[0]
+    assert (row["d"], row["t"]) == (dt.date(2023, 12, 31), dt.datetime(2024, 6, 1, 16, tzinfo=UTC))
+
+
 def test_a_merge_takes_it_in_clauses_and_values(table: ll.Table) -> None:
     merge = table.merge(pa.table({"n": [1, 2]}), on=["n"])
     given = {"t": new_york("TIMESTAMP '2024-01-01 00:00:00'")}

@@ -56,6 +56,19 @@ def test_a_merge_writes_what_changes_and_counts_it() -> None:
     assert sum(file.row_count for file in written) == 8, "rows that do not change are not written"
 
 
+@pytest.mark.parametrize("options", [{}, {"deletion_vectors__enabled": "true"}], ids=["plain", "vectors"])
+def test_a_change_by_key_writes_rows_and_neither_replaces_nor_marks_files(options: dict[str, str]) -> None:
+    table = made(**options)
+    table.upsert(rows(("a", 1, 1, 0), ("a", 2, 2, 0), ("a", 3, 3, 0)))
+    table.compact(full=True)
+    receipt = table.update("k = 1", set={"v": "v + 1"})
+    assert (receipt.rows_updated, receipt.files_read) == (1, 1)
+    assert (receipt.files_rewritten, receipt.files_deleted, receipt.files_marked) == (0, 0, 0)
+    receipt = table.delete(where="k = 3")
+    assert (receipt.rows_deleted, receipt.rows_updated, receipt.rows_inserted) == (1, 0, 0)
+    assert (receipt.files_rewritten, receipt.files_deleted, receipt.files_marked) == (0, 0, 0)
+
+
 def test_two_new_rows_with_one_key_are_an_error_that_names_it() -> None:
     table = made()
     table.upsert(rows(("a", 1, 0, 0)))

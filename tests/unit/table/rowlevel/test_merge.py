@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import datetime as dt
+from dataclasses import replace
 from decimal import Decimal
 from itertools import count
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pyarrow as pa
 import pytest
@@ -382,6 +384,20 @@ def test_a_date_meets_the_time_at_which_it_begins() -> None:
     news = pa.table({"day": [dt.date(2024, 1, 1), dt.date(2024, 1, 2)], "note": ["A", "B"]})
     table.merge(news, on="t.at = s.day").when_matched_update({"note": "s.note"}).execute()
     assert table.to_arrow().sort_by("at")["note"].to_pylist() == ["A", "b"]
+
+
+@pytest.mark.parametrize("ours", [pa.timestamp("us", "UTC"), pa.timestamp("us")])
+def test_a_time_of_the_clock_meets_the_point_in_time_that_it_is_in_the_zone(ours: pa.DataType) -> None:
+    theirs = pa.timestamp("us", None if ours.tz else "UTC")
+    clock, instant = dt.datetime(2024, 1, 1, 7), dt.datetime(2024, 1, 1, 12, tzinfo=dt.timezone.utc)
+    columns = pa.schema([("at", ours), ("note", pa.string())])
+    table = made(schema=columns)
+    table.append(pa.table({"at": [instant if ours.tz else clock], "note": ["old"]}, columns))
+    news = pa.table({"at": pa.array([clock if ours.tz else instant], theirs)})
+    merge = table.merge(news, on="t.at = s.at").when_matched_update({"note": "'new'"})
+    assert replace(merge, zone=ZoneInfo("America/New_York")).execute().rows_updated == 1
+    with pytest.raises(InvalidArgument, match="only in a time zone, and none is given"):
+        merge.execute()
 
 
 def test_pairs_without_an_equality_are_looked_at_a_few_rows_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -157,6 +157,30 @@ def test_files_without_any_key_of_the_source_are_not_opened(
     assert table.to_arrow().sort_by("k")["note"].to_pylist() == ["old!", "new", "old!"]
 
 
+@pytest.mark.parametrize("on", ["t.id = s.id AND t.note = 'a'", "t.note = 'a' AND t.id < s.more"])
+def test_files_without_a_row_that_a_condition_lets_match_are_not_opened(on: str) -> None:
+    table = made()
+    for row in ((1, 1, "a"), (1, 1, "b"), (9, 1, "b"), (9, 1, "a")):
+        table.append(batch(row))
+    receipt = table.merge(news((1, 5, "x")), on).when_matched_update({"note": "s.text"}).execute()
+    assert (receipt.rows_updated, receipt.files_read) == (1, 1 if "t.id = s.id" in on else 2)
+    assert state(table, "id", "note") == [(1, "b"), (1, "x"), (9, "a"), (9, "b")]
+
+
+@pytest.mark.parametrize("many", [False, True])
+def test_times_to_the_nanosecond_are_found(many: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if many:
+        monkeypatch.setattr("lakelatch.table.rowlevel.merge._MOST_VALUES", 1)
+    schema = pa.schema([("at", pa.timestamp("ns")), ("note", pa.string())])
+    table = ll.create_table(f"memory://merge-clauses/{next(_names)}", schema)
+    first = 1_704_067_200 * 10**9
+    for moment in (first + 1, first + 2001, first + 4999):
+        table.append(pa.table({"at": [moment], "note": ["old"]}).cast(schema))
+    source = pa.table({"at": pa.array([first + 1, first + 4999, first + 2000], pa.timestamp("ns"))})
+    assert table.merge(source, ["at"]).when_matched_update({"note": "'new'"}).execute().rows_updated == 2
+    assert table.to_arrow().sort_by("at")["note"].to_pylist() == ["new", "old", "new"]
+
+
 def test_finer_times_than_the_table_has_are_compared_exactly() -> None:
     schema = pa.schema([("at", pa.timestamp("us")), ("note", pa.string())])
     table = ll.create_table(f"memory://merge-clauses/{next(_names)}", schema)
@@ -367,6 +391,17 @@ def test_columns_are_added_only_for_clauses_that_take_all_columns_of_the_source(
     assert list(table.schema.names) == SCHEMA.names
     begun.when_not_matched_insert_all().execute()
     assert list(table.schema.names) == [*SCHEMA.names, "more", "text"]
+
+
+def test_a_merge_that_only_adds_rows_is_an_append() -> None:
+    """So readers of streams see its rows, and those that are there already need not be looked at."""
+    table = made((1, 1, "a"))
+    for known, kind in ((1, "APPEND"), (2, "OVERWRITE")):
+        merge = table.merge(news((known, 1, "x"), (known + 1, 2, "y")), ["id"])
+        merge = merge.when_matched_update({"note": "s.text"}, "t.id = 2").when_not_matched_insert({"id": "s.id"})
+        receipt = merge.execute()
+        snapshot = table.snapshot()
+        assert snapshot is not None and (receipt.kind, snapshot.commit_kind, snapshot.operation) == (kind, kind, "MERGE")
 
 
 def test_new_rows_get_defaults_and_changed_rows_keep_their_values() -> None:

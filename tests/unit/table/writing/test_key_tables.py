@@ -17,6 +17,7 @@ from lakelatch.backends.local import LocalStore
 from lakelatch.core.errors import InvalidArgument, Unsupported
 from lakelatch.core.metadata.manifest import decode_manifest
 from lakelatch.core.metadata.schema import new_schema
+from lakelatch.core.metadata.schemas.merge_rules import POSTPONED
 from lakelatch.core.metadata.sorted_runs.sequence_numbers import LARGEST_NUMBER, first_number
 from lakelatch.core.rows.arrow import from_arrow_schema
 from lakelatch.core.rows.binary.binary_row import decode_row
@@ -385,6 +386,15 @@ def test_an_overwrite_writes_the_highest_level() -> None:
     plain = made({"overwrite-upgrade": "false", "num-levels": "3"})
     plain.overwrite(rows((1, 2, "c", 1)), partition={})
     assert [e.file.level for e in plain.entries()] == [0]
+
+
+def test_an_overwrite_leaves_postponed_rows_where_a_compaction_finds_them() -> None:
+    """They are in no order yet, and have no level but the first."""
+    table = made({"bucket": "-2", "postpone.batch-write-fixed-bucket": "false"})
+    table.overwrite(rows((1, 2, "c", 1)), partition={"p": 1})
+    assert [(e.bucket, e.file.level) for e in table.entries()] == [(POSTPONED, 0)]
+    table.compact()
+    assert held(ll.open_table(table.url)) == {(1, 2): ("c", 1)}
 
 
 def test_levels_and_changelogs_have_formats_and_statistics_of_their_own() -> None:
