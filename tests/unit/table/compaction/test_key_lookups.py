@@ -9,13 +9,14 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from unit.table.compaction.test_compact import Interrupted
+from unit.table.compaction.test_compact import COUNTER, Interrupted
 from unit.table.compaction.test_compact_keys import created, data_keys, levels, upsert, values
 
 import lakelatch as ll
 from lakelatch.core.errors import CommitConflict
 from lakelatch.core.metadata.data_file import DELETE
 from lakelatch.table.compaction import key_rewrite
+from lakelatch.table.compaction.key_lookup import KeyLookup
 from lakelatch.table.table import Table
 
 VECTORS, LOOKUP = {"deletion_vectors__enabled": "true"}, {"changelog_producer": "lookup"}
@@ -66,6 +67,20 @@ def test_a_file_that_moves_has_its_rows_looked_up(options: dict[str, str]) -> No
     assert vectors(table) == {} and len(levels(table)) == 1 and table.verify("all", data=True) == []
 
 
+def test_the_rows_of_a_file_that_moves_are_looked_up_a_few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As many as the option of the table lets into memory."""
+    table, looked_up = settled(**VECTORS, read__merge_memory="64 kb"), list[int]()
+    moved = KeyLookup.moved
+    monkeypatch.setattr(
+        KeyLookup, "moved", lambda self, column: looked_up.append(len(column("k"))) or moved(self, column)
+    )
+    upsert(table, "a", {k: -k for k in range(1000, 3000)})
+    table.compact()
+    assert levels(table) == [(4, 2000, 0), (5, 3000, 0)]
+    assert sum(looked_up) == 2000 and max(looked_up) < 1000
+    assert values(table) == {("a", k): k if k < 1000 else -k for k in OLD}
+
+
 def test_vectors_of_rewritten_files_go_and_others_stay() -> None:
     table = settled(**VECTORS)
     big = table.entries()[0].file.file_name
@@ -92,6 +107,24 @@ def test_first_rows_of_which_none_was_there_before() -> None:
     table.compact()
     assert values(table) == {("a", k): v for k, v in (OLD | {5000: 1, 5001: 2}).items()}
     assert changes(table) == [("+I", 5000, 1), ("+I", 5001, 2)]
+
+
+def test_where_no_row_is_new_a_compaction_looks_nothing_up() -> None:
+    """A row that meets no other one stays as it is, whatever its function would make of it alone."""
+    schema = pa.schema([pa.field("k", pa.int32(), nullable=False), ("v", pa.list_(pa.int32()))])
+    function = {"fields.v.aggregate-function": "collect", "fields.v.distinct": "true"}
+    options = {"bucket": "1", "write-only": "true", "merge-engine": "aggregation", "changelog-producer": "lookup"}
+    url = f"memory://key-lookups-{next(COUNTER)}/t"
+    table = ll.create_table(url, schema, primary_key=["k"], options=options | function)
+    table.upsert(pa.table({"k": range(3000), "v": [[1, 1]] * 3000}, schema))
+    table.compact(full=True)
+    table.upsert(pa.table({"k": [7], "v": [[5]]}, schema))
+    table.compact()
+    assert sorted({entry.file.level for entry in table.entries()}) == [4, 5]
+    table.compact(full=True)
+    assert [entry.file.level for entry in table.entries()] == [5]
+    found = ll.open_table(url).to_arrow(where="k IN (1, 7)").sort_by("k")
+    assert found["v"].to_pylist() == [[1, 1], [1, 5]]
 
 
 @pytest.mark.parametrize("options", [LOOKUP, {"changelog_producer": "full-compaction"}], ids=str)

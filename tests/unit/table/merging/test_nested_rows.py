@@ -1,16 +1,21 @@
-"""Lists of rows: what the options of `nested_update` say of rows without a key, and of how many there may be."""
+"""Lists and maps of rows: what options say of rows without a key, of how many there may be, and of their times."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
-from unit.table.merging.test_merge import ADD, DELETE, INT, aggregated
+from unit.table.merging.test_merge import ADD, DELETE, INT, aggregated, section
 
 from lakelatch.core.errors import InvalidArgument
-from lakelatch.core.rows.types import ArrayType, Field, RowType
+from lakelatch.core.rows.types import ArrayType, AtomicType, Field, MapType, RowType, string
+from lakelatch.table.merging.merge import merge_section
 
 ROWS = ArrayType(RowType((Field(10, "id", INT), Field(11, "x", INT))))
+TIMED = MapType(
+    AtomicType("VARCHAR", length=5, nullable=False), RowType((Field(12, "ts", string()), Field(13, "x", string())))
+)
 
 
 def rows(*found: tuple[int | None, int]) -> list[dict[str, Any]]:
@@ -53,6 +58,25 @@ def test_a_list_without_a_limit_takes_any_number_of_rows(options: dict[str, str]
     assert updated([*lists, rows((7, 1))], *[ADD] * 4, DELETE, **options) == sorted(
         ((key, 1) for key in range(2000) if key != 7), key=str
     )
+
+
+@pytest.mark.parametrize(("option", "last"), [({}, 2), ({"ts_field": "ts"}, 1)], ids=["last field", "named field"])
+def test_of_the_rows_of_a_map_the_one_with_the_largest_time_stays(option: dict[str, str], last: int) -> None:
+    """The time is the field that the option names, or the last one."""
+    maps = [[("a", {"ts": "9", "x": "1"})], [("a", {"ts": "1", "x": "2"})]]
+    found = aggregated("merge_map_with_keytime", maps, kind=TIMED, **option)
+    assert found == maps[last - 1]
+
+
+def test_a_time_that_the_rows_of_a_map_do_not_have_is_refused() -> None:
+    """Of a table that another engine has made: we do not make one."""
+    maps = [(number, ADD, 1, [("a", {"ts": "9", "x": "1"})]) for number in range(2)]
+    options = {"merge_engine": "aggregation", "fields__a__aggregate_function": "merge_map_with_keytime"}
+    rules, fields, columns = section(maps, [TIMED], None, options)
+    rules = replace(rules, texts={**rules.texts, "fields.a.ts-field": "when"})
+    told = "option 'fields.a.ts-field' names 'when', which its values do not have"
+    with pytest.raises(InvalidArgument, match=told):
+        merge_section(rules, columns.__getitem__, fields, ["k", "a"])
 
 
 @pytest.mark.parametrize("limit", [1, 2, 3, 5, 6])

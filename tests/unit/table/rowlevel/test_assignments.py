@@ -53,6 +53,7 @@ def changed(given: dict[str, Any], column: str) -> Any:
         ("note", ll.lit(" id "), " id "),
         ("note", "' it '", " it "),
         ("note", "DATE ' 2024-02-29 '", "2024-02-29"),
+        ("note", ll.in_zone("DATE ' 2024-02-29 '", "UTC"), "2024-02-29"),
         ("note", None, None),
         ("note", ll.lit(None), None),
         ("id", 7, 7),

@@ -85,7 +85,7 @@ def test_a_date_that_is_assigned_is_one_of_the_zone(table: ll.Table, given: Any)
 
 
 def test_a_text_that_is_assigned_to_no_point_in_time_is_what_it_is_without_a_zone(table: ll.Table) -> None:
-    given = {"l": new_york(ll.lit("2024-06-01 12:00:00")), "d": new_york(ll.lit("2024-06-01"))}
+    given = {"l": new_york(ll.lit("2024-06-01 12:00:00")), "d": new_york("DATE ' 2024-06-01 '")}
     table.update(where="n = 1", set=given | {"t": new_york(ll.lit("2024-06-01 12:00:00"))})
     row = table.to_arrow(where="n = 1").to_pylist()[0]
     assert (row["l"], row["d"]) == (dt.datetime(2024, 6, 1, 12), dt.date(2024, 6, 1))

@@ -167,20 +167,6 @@ def test_files_without_a_row_that_a_condition_lets_match_are_not_opened(on: str)
     assert state(table, "id", "note") == [(1, "b"), (1, "x"), (9, "a"), (9, "b")]
 
 
-@pytest.mark.parametrize("many", [False, True])
-def test_times_to_the_nanosecond_are_found(many: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    if many:
-        monkeypatch.setattr("lakelatch.table.rowlevel.merge._MOST_VALUES", 1)
-    schema = pa.schema([("at", pa.timestamp("ns")), ("note", pa.string())])
-    table = ll.create_table(f"memory://merge-clauses/{next(_names)}", schema)
-    first = 1_704_067_200 * 10**9
-    for moment in (first + 1, first + 2001, first + 4999):
-        table.append(pa.table({"at": [moment], "note": ["old"]}).cast(schema))
-    source = pa.table({"at": pa.array([first + 1, first + 4999, first + 2000], pa.timestamp("ns"))})
-    assert table.merge(source, ["at"]).when_matched_update({"note": "'new'"}).execute().rows_updated == 2
-    assert table.to_arrow().sort_by("at")["note"].to_pylist() == ["new", "old", "new"]
-
-
 def test_finer_times_than_the_table_has_are_compared_exactly() -> None:
     schema = pa.schema([("at", pa.timestamp("us")), ("note", pa.string())])
     table = ll.create_table(f"memory://merge-clauses/{next(_names)}", schema)
@@ -323,6 +309,16 @@ def test_a_source_may_be_taken_in_portions(bytes_at_once: int, kind: str, monkey
     assert table.verify("all", data=True) == []
 
 
+def test_rows_that_become_large_one_by_one_keep_their_row_ids(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are read at once, and written elsewhere in several portions."""
+    monkeypatch.setattr(sizes, "PIECE_BYTES", 1000)
+    table = made(*((n, n, "old") for n in range(8)), **KINDS["tracked vectors"])
+    source = news(*((n, 0, f"{n}" * 900) for n in range(2, 7)))
+    assert table.merge(source, ["id"]).when_matched_update({"note": "text"}).execute().rows_updated == 5
+    assert state(table, "id", "_ROW_ID") == [(n, n) for n in range(8)]
+    assert table.verify("all", data=True) == []
+
+
 @pytest.mark.parametrize(
     ("on", "told"),
     [
@@ -401,7 +397,8 @@ def test_a_merge_that_only_adds_rows_is_an_append() -> None:
         merge = merge.when_matched_update({"note": "s.text"}, "t.id = 2").when_not_matched_insert({"id": "s.id"})
         receipt = merge.execute()
         snapshot = table.snapshot()
-        assert snapshot is not None and (receipt.kind, snapshot.commit_kind, snapshot.operation) == (kind, kind, "MERGE")
+        assert snapshot is not None and (snapshot.commit_kind, snapshot.operation) == (kind, "MERGE")
+        assert receipt.kind == kind
 
 
 def test_new_rows_get_defaults_and_changed_rows_keep_their_values() -> None:
