@@ -17,7 +17,7 @@ from ..core.metadata.snapshot import BATCH_IDENTIFIER, Snapshot
 from .commit.riding.group import has_riders
 from .history.lost import lost_attempts
 from .history.timeline import BASE_PROPERTY, Timeline, base_of
-from .intents.carried import CLOSES_PROPERTY, Carried, carried_by, riders_of
+from .intents.carried import CLOSES_PROPERTY, Carried, carried_by, riders_of, said_by
 from .intents.commits import Commit
 from .journal.lines import Entry
 
@@ -83,7 +83,12 @@ def _rider_lines(snapshot: Snapshot) -> list[str]:
     if closed is not None:
         return [f"  closes    the window of commit {closed}, which gave up: nobody can carry it in this snapshot"]
     riders = riders_of(snapshot)
-    told = [f"            {rider}: {rider.rows} rows" for rider in riders[:_SHOWN_RIDERS]]
+    said = said_by(snapshot)
+    told = [
+        f"            {rider}: {rider.rows} rows"
+        + "".join(f", {key} = {value}" for key, value in said.get(rider.commit, {}).items())
+        for rider in riders[:_SHOWN_RIDERS]
+    ]
     if len(riders) > _SHOWN_RIDERS:
         told.append(f"            and {len(riders) - _SHOWN_RIDERS} more")
     return [f"  carries   {len(riders)} other commits", *told] if riders else []
@@ -91,7 +96,8 @@ def _rider_lines(snapshot: Snapshot) -> list[str]:
 
 def _alone_lines(timeline: Timeline, snapshot: Snapshot) -> list[str]:
     """An append that lost races, and that could have ridden with the first winner."""
-    if snapshot.commit_kind != "APPEND" or not lost_attempts(snapshot) or carried_by(snapshot):
+    kind = snapshot.commit_kind, snapshot.operation
+    if kind not in (("APPEND", "WRITE"), ("APPEND", None)) or not lost_attempts(snapshot) or carried_by(snapshot):
         return []
     try:
         schema = timeline.schema(snapshot.schema_id)

@@ -41,7 +41,8 @@ from .sessions.zones import bound_in, session_zone
 _HISTORY = (
     "snapshot_id bigint, time_ms bigint, kind string, operation string, commit_user string, identifier bigint, schema_id bigint,"
     " delta_rows bigint, total_rows bigint, attempts int,"
-    " riders array<struct<commit_user: string, identifier: bigint, rows: bigint>>, writer string, uuid string"
+    " riders array<struct<commit_user: string, identifier: bigint, rows: bigint, properties: map<string, string>>>,"
+    " writer string, uuid string"
 )
 _DETAIL = (
     "location string, files bigint, bytes bigint, snapshot_id bigint, partition_columns array<string>,"

@@ -66,7 +66,8 @@ def advice(schema: TableSchema, snapshots: Sequence[Snapshot], url: str) -> tupl
 
     key = opt.COMMIT_GROUP.key
     if not has_riders(schema):
-        return "this table's appends go alone: it has buckets, a primary key or row tracking", ""
+        what = "appends without buckets and row tracking, and upserts into fixed or postponed buckets"
+        return f"commits to this table go alone: what rides are {what}", ""
     if schema.options.get(opt.COMMIT_GROUP) == opt.GROUP_AUTO:
         return f"option '{key}' is on", ""
     found = busy(snapshots)

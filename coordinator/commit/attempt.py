@@ -8,7 +8,7 @@ Recorded file sizes are exact.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import ceil
 from typing import Any
@@ -25,10 +25,10 @@ from ...core.metadata.snapshot import BATCH_IDENTIFIER, WRITER, Snapshot
 from ...core.options import TableOptions
 from ...core.paths import TablePaths
 from ...core.version import __version__
-from ..history.lost import ATTEMPTS_PROPERTY, replaced_property
+from ..history.lost import ATTEMPTS_PROPERTY
 from ..history.timeline import BASE_PROPERTY
 from ..identities.memory import IDENTIFIERS_PROPERTY, Memory, name_of
-from ..intents.carried import CARRIES_PROPERTY, Carried, to_property
+from ..intents.carried import CARRIES_PROPERTY, SAID_PROPERTY, Carried, to_property
 from ..intents.intent import Intent
 from ..protocol.snapshot_ref import SnapshotRef
 from .request import CommitRequest
@@ -153,8 +153,16 @@ class Delta:
         lines = (*self.own_lines, *(line for intent in riders for line in intent.manifests))
         return replace(self, lines=lines, list=writer.manifest_list(lines), riders=riders)
 
+    def listed_with(self, others: Sequence[ManifestFile], writer: MetadataWriter) -> Delta:
+        """The same in a list together with manifests of others; itself if it has that list already."""
+        lines = (*self.own_lines, *others)
+        if self.list.name and lines == self.lines:
+            return self
+        return replace(self, lines=lines, list=writer.manifest_list(lines))
+
     def without_list(self) -> Delta:
-        return replace(self, lines=self.own_lines, list=NO_LIST_YET, riders=())
+        changelog = self.changelog.without_list() if self.changelog is not None else None
+        return replace(self, lines=self.own_lines, list=NO_LIST_YET, riders=(), changelog=changelog)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -195,16 +203,15 @@ def build_snapshot(
     writer_id: str,
     now_ms: int,
     named_as: str = "",
-    replaced: Sequence[tuple[Snapshot, Snapshot]] = (),
+    properties: Mapping[str, str] | None = None,
 ) -> Snapshot:
     """Build the snapshot of an attempt, with everything that it inherits from the base (format/commit §2). `named_as` is the id
-    of the commit, if the snapshot has to list everybody whom it carries.
+    of the commit, if the snapshot has to list everybody whom it carries; `properties` are further ones of ours.
     """
     delta_list, changelog = delta.list, delta.changelog
     own_rows = sum(e.file.row_count if e.kind == ADD else -e.file.row_count for e in entries)
     delta_rows = own_rows + sum(intent.rows for intent in delta.riders)
     carries = {CARRIES_PROPERTY: _carries(request, named_as, own_rows, delta.riders)} if named_as else {}
-    watermarks = [w for w in (request.remarks.watermark_ms, base.watermark if base else None) if w is not None]
     keeps_statistics = base is not None and base.schema_id == schema_id
     return Snapshot(
         id=ours.id,
@@ -223,20 +230,40 @@ def build_snapshot(
         time_ms=now_ms,
         total_record_count=(base.total_record_count if base else 0) + delta_rows,
         delta_record_count=delta_rows,
-        changelog_record_count=sum(e.file.row_count for e in changelog.entries) if changelog else None,
-        watermark=max(watermarks, default=None),
+        changelog_record_count=_changes(changelog, delta.riders),
+        watermark=_watermark(request, base, delta.riders),
         statistics=request.remarks.statistics or (base.statistics if base is not None and keeps_statistics else None),
         properties={
             **request.remarks.properties,
             WRITER_PROPERTY: writer_id,
             **_our_properties(request, base, memory, lost, schema_id),
             **carries,
-            **replaced_property(replaced),
+            **_said(delta.riders),
+            **(properties or {}),
         },
         next_row_id=next_row_id,
         operation=request.remarks.operation,
         writer_version=WRITER_VERSION,
     )
+
+
+def _watermark(request: CommitRequest, base: Snapshot | None, riders: Sequence[Intent]) -> int | None:
+    """The largest one of all commits in the snapshot and of the base, as in Apache Paimon, where it never goes back."""
+    told = [request.remarks.watermark_ms, base.watermark if base else None, *(i.said.watermark_ms for i in riders)]
+    return max((watermark for watermark in told if watermark is not None), default=None)
+
+
+def _changes(changelog: Delta | None, riders: Sequence[Intent]) -> int | None:
+    """The rows of all changelog files in a snapshot; None if it has none."""
+    if changelog is None:
+        return None
+    own = sum(entry.file.row_count for entry in changelog.entries)
+    return own + sum(intent.numbered.changes for intent in riders if intent.numbered is not None)
+
+
+def _said(riders: Sequence[Intent]) -> dict[str, str]:
+    said = {intent.commit: dict(intent.said.properties) for intent in riders if intent.said.properties}
+    return {SAID_PROPERTY: json.dumps(said, separators=(",", ":"), ensure_ascii=False)} if said else {}
 
 
 def _carries(request: CommitRequest, commit: str, rows: int, riders: Sequence[Intent]) -> str:

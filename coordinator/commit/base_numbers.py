@@ -6,8 +6,9 @@ Invariants: the look never begins before the job. The job's commit builds on wha
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future
+from dataclasses import replace
 
 from ...core import options as opt
 from ...core.metadata.data_file import ManifestEntry, PartitionBucket
@@ -17,6 +18,7 @@ from ...core.metadata.schema import TableSchema
 from ...core.metadata.snapshot import Snapshot
 from ...core.places import codec_of
 from ..history.base import Base
+from ..history.row_numbers import row_numbers
 from ..history.timeline import Timeline, ref_of
 from ..surroundings import Surroundings
 from .knowledge import Knowledge
@@ -31,27 +33,33 @@ class BaseNumbers:
     ) -> None:
         self._timeline, self._knows, self._schema, self._around = timeline, knows, schema, around
         self._base: Future[Base] = pool.submit(self._look)
+        self._whole: Base | None = None
 
     @property
     def snapshot(self) -> Snapshot | None:
         return self._base.result().snapshot
 
     def largest(self, partitions: set[bytes]) -> Mapping[PartitionBucket, int]:
-        """The largest number of each bucket of some partitions; buckets without rows are missing."""
-        fields = codec_of(self._schema).fields
-        return self._knows.buckets.of(self._base.result().manifests, partitions, fields, self._read).last
+        """The largest number of each bucket of some partitions; buckets without rows are missing, or have that of others."""
+        said = row_numbers(self.snapshot)
+        if said is not None:
+            return _Everywhere(said.largest)
+        return self._knows.buckets.of(self._manifests(), partitions, codec_of(self._schema).fields, self._read).last
 
     def bucket_count(self, partition: bytes) -> int | None:
         """The number of buckets of a partition's files; None if it has none in real buckets."""
-        base, fields = self._base.result(), codec_of(self._schema).fields
-        counts = self._knows.buckets.of(base.manifests, {partition}, fields, self._read).counts.get(partition, set())
+        said = row_numbers(self.snapshot)
+        if said is not None and said.buckets == self._schema.options.get(opt.POSTPONE_DEFAULT_BUCKETS):
+            return said.buckets  # of all partitions, and of one without files it is the same
+        manifests, fields = self._manifests(), codec_of(self._schema).fields
+        counts = self._knows.buckets.of(manifests, {partition}, fields, self._read).counts.get(partition, set())
         if len(counts) > 1:  # it was rescaled: only live files say which count holds
-            counts = Buckets.of(live(self._timeline.entries(base.manifests))).counts.get(partition, set())
+            counts = Buckets.of(live(self._timeline.entries(manifests))).counts.get(partition, set())
         return _real(counts)
 
     def bucket_counts(self) -> dict[bytes, int]:
         """The same, of all partitions that have files in real buckets."""
-        manifests = self._base.result().manifests
+        manifests = self._manifests()
         counts = self._knows.buckets.of(manifests, {b""}, (), self._read).counts
         if any(len(found) > 1 for found in counts.values()):
             counts = Buckets.of(live(self._timeline.entries(manifests))).counts
@@ -60,8 +68,21 @@ class BaseNumbers:
 
     def largest_of_all(self) -> int:
         """The largest number of the whole table, -1 for none: for jobs that do not know which partitions they will write."""
-        found = self._knows.buckets.of(self._base.result().manifests, {b""}, (), self._read)
+        said = row_numbers(self.snapshot)
+        if said is not None:
+            return said.largest
+        found = self._knows.buckets.of(self._manifests(), {b""}, (), self._read)
         return max(found.last.values(), default=-1)
+
+    def _manifests(self) -> tuple[ManifestFile, ...]:
+        """Those of the base, which are read where its snapshot does not say enough."""
+        if self._whole is None:
+            base = self._base.result()
+            if base.unread and base.snapshot is not None:
+                base = replace(base, manifests=self._timeline.manifests(base.snapshot), unread=False)
+                self._knows.newest.learn(base)
+            self._whole = base
+        return self._whole.manifests
 
     def _read(self, manifests: Sequence[ManifestFile]) -> list[list[ManifestEntry]]:
         return self._timeline.parallel(self._timeline.entries_of, manifests)
@@ -75,12 +96,30 @@ class BaseNumbers:
         listed = [] if is_fresh else self._timeline.schema_ids()
         schema_id = max(self._schema.id, named, *listed, known.schema_id if known is not None else 0)
         if known is not None and known.ref == ref_of(latest) and not known.unread:
-            manifests = known.manifests
+            base = Base(latest, known.manifests, schema_id, now_ms, look.unhinted)
+        elif row_numbers(latest) is not None:
+            base = Base(latest, (), schema_id, now_ms, look.unhinted, unread=True)
         else:
             manifests = self._timeline.manifests(latest) if latest is not None else ()
-        base = Base(latest, manifests, schema_id, now_ms, look.unhinted)
+            base = Base(latest, manifests, schema_id, now_ms, look.unhinted)
         self._knows.newest.learn(base)
         return base
+
+
+class _Everywhere(Mapping[PartitionBucket, int]):
+    """The same number in every bucket."""
+
+    def __init__(self, number: int) -> None:
+        self._number = number
+
+    def __getitem__(self, place: PartitionBucket) -> int:
+        return self._number
+
+    def __iter__(self) -> Iterator[PartitionBucket]:
+        return iter(())
+
+    def __len__(self) -> int:
+        return 0
 
 
 def _real(counts: Iterable[int]) -> int | None:

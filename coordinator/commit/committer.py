@@ -68,7 +68,6 @@ from .riding.rider import Rider, read_rider
 from .run import CommitRun
 from .settling.bucket_numbers import Buckets
 from .settling.hash_indexes import HashIndexes
-from .settling.settler import Settler
 from .side_by_side import UPLOAD_THREADS
 from .time_budget import TimeBudget
 from .turns import Turns
@@ -213,7 +212,7 @@ class Committer:
 
     def _run(self, request: CommitRequest, name: str, store: Store, *, rides: bool, crowded: bool) -> CommitRun:
         writer, timeline = MetadataWriter(self.schema, self.paths, FileNames(name)), self._timeline(store)
-        settler = Settler(request, self.schema, timeline, writer, self._knows.buckets, self._knows.hashes)
+        settler = self._knows.settler(request, timeline, writer, rides)
         return CommitRun(
             request=request,
             timeline=timeline,

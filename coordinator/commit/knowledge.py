@@ -11,11 +11,17 @@ import math
 from ...backends.requests.threads import PerProcess, forked_lock
 from ...core.metadata.schema import TableSchema
 from ..history.base import Base
+from ..history.timeline import Timeline
 from ..identities.recall import Known
 from ..surroundings import Surroundings
+from .attempt import MetadataWriter
+from .request import CommitRequest
 from .retries import Crowd
+from .riding.group import rides_by_option
 from .settling.bucket_numbers import BucketMemory
+from .settling.declared import Numbering
 from .settling.hash_indexes import HashMemory
+from .settling.settler import Settler
 
 
 class NewestBase:
@@ -53,6 +59,7 @@ class Knowledge:
     """
 
     def __init__(self, around: Surroundings, schema: TableSchema) -> None:
+        self._around, self._schema = around, schema
         self.newest = NewestBase()
         self.buckets = BucketMemory()
         self.hashes = HashMemory()
@@ -61,3 +68,9 @@ class Knowledge:
         self.crowd = Crowd()
         self.hinted_s = -math.inf
         self.writer_id = PerProcess(lambda: around.new_uuid().hex[:16])
+
+    def settler(self, request: CommitRequest, timeline: Timeline, writer: MetadataWriter, rides: bool) -> Settler:
+        """For one commit, which may ride itself."""
+        worth = rides or rides_by_option(self._schema)
+        numbering = Numbering(self._schema, timeline, self._around, self.buckets, worth)
+        return Settler(request, self._schema, timeline, writer, numbering, self.hashes)

@@ -13,7 +13,7 @@ from typing import ClassVar, Literal, TypeAlias
 from ...core import arguments
 from ...core.errors import InvalidArgument
 from ...core.metadata.change import Owner
-from ...core.metadata.data_file import IndexEntry, ManifestEntry, PartitionBucket
+from ...core.metadata.data_file import ADD, IndexEntry, ManifestEntry, PartitionBucket
 from ...core.metadata.hash_index import BucketHashes
 from ...core.metadata.snapshot import KINDS, OPERATIONS, CommitKind, OperationWord, Snapshot
 from .message import PendingUpload
@@ -50,12 +50,14 @@ class KeyedRows:
         hashes: of the keys that it writes into dynamic buckets. The index files are made of them on each base.
         renumber: writes the new rows again where their numbers meet those of another commit. Without it, that is a conflict.
         reads_keys: the rows were placed by all keys of the table, as of `read_snapshot`: keys that came since may be the same.
+        compared: their numbers are known to be right above `read_snapshot`.
     """
 
     changelog: tuple[ManifestEntry, ...] = ()
     hashes: tuple[tuple[PartitionBucket, BucketHashes], ...] = ()
     renumber: Renumber | None = None
     reads_keys: bool = False
+    compared: bool = False
 
 
 @dataclass(frozen=True)
@@ -164,6 +166,19 @@ class RepeatableRequest(CommitRequest):
     """
 
     newest_schema = True
+
+
+def only_adds_rows(request: CommitRequest) -> bool:
+    """Whether a commit adds rows and depends on none, so that only their numbers order it among others."""
+    keyed = request.keyed
+    return (
+        type(request) in (CommitRequest, RepeatableRequest)
+        and request.kind == "APPEND"
+        and request.remarks.operation == "WRITE"
+        and request.target is None
+        and not (request.index_entries or keyed.hashes or keyed.reads_keys)
+        and all(entry.kind == ADD for entry in request.entries)
+    )
 
 
 class Restoration(CommitRequest):

@@ -130,25 +130,24 @@ class Recalled:
         identifier: int | None,
         ours: SnapshotRef,
         next_name: Callable[[str], str],
-        riders: Iterable[tuple[str, int]] = (),
+        riders: Iterable[tuple[str, int, str]] = (),
         query: str = "",
     ) -> tuple[Memory, tuple[IdentityFile, ...]]:
-        """The memory of the next snapshot, and the files that must be written before it is published. `riders`: name and
-        identifier of the other commits in it; if they are too many for the property, `with_room` comes first.
+        """The memory of the next snapshot, and the files that must be written before it is published. `riders`: name, identifier
+        and query of the other commits in it; if they are too many for the property, `with_room` comes first.
         """
-        own = [] if identifier is None else [(name_of(user), identifier)]
-        memory = self.after([*own, *riders], ours, query)
+        own = [] if identifier is None else [(name_of(user), identifier, query)]
+        memory = self.after([*own, *riders], ours)
         if not memory.overflows_with():
             return memory, ()
         return spill(memory, self.page or Page(), self.leaf, next_name)
 
-    def after(self, commits: Iterable[tuple[str, int]], ours: SnapshotRef, query: str = "") -> Memory:
-        """The memory after some more commits, by name (see `name_of`) and identifier; it may be too large for the property."""
+    def after(self, commits: Iterable[tuple[str, int, str]], ours: SnapshotRef) -> Memory:
+        """The memory after more commits, by name (see `name_of`), identifier and query; it may be too large for the property."""
         memory = self.memory
-        for name, identifier in commits:
+        for name, identifier, query in commits:
             is_new = name not in memory.users and name != self.name
-            known, told = (self.trace, query) if name == self.name else (None, "")
-            memory = memory.with_name(name, identifier, ours, known, told)
+            memory = memory.with_name(name, identifier, ours, self.trace if name == self.name else None, query)
             if is_new:
                 memory = memory.with_unread(name)
         return memory
@@ -211,7 +210,7 @@ def with_room(
     memory will overflow. Raises TableCorrupt as `recall`.
     """
     memory, page, leaf = recalled.memory, recalled.page, recalled.leaf
-    after = recalled.after([(name, number) for name, number in commits if number is not None], _NOWHERE)
+    after = recalled.after([(name, number, "") for name, number in commits if number is not None], _NOWHERE)
     if not after.overflows_with(*(name for name, _ in commits)):
         return recalled
     if memory.page is not None and page is None:

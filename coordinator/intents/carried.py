@@ -17,6 +17,8 @@ from ...core.metadata.snapshot import Snapshot
 
 CARRIES_PROPERTY = "lakelatch.carries"
 """JSON: one list [commit user, identifier or null, commit id, rows] for each commit in the snapshot, its leader first."""
+SAID_PROPERTY = "lakelatch.said"
+"""JSON: by commit id, the properties of each carried commit that has some. Those of the leader are the snapshot's own."""
 CLOSES_PROPERTY = "lakelatch.closes"
 """The id of a commit that has given up, and that no other snapshot of this id can carry any more. The snapshot has no rows."""
 
@@ -53,6 +55,18 @@ def carried_by(snapshot: Snapshot) -> tuple[Carried, ...]:
     except (ValueError, TypeError) as error:
         raise TableCorrupt(f"snapshot-{snapshot.id}: property '{CARRIES_PROPERTY}' is garbled: {error!r}") from error
     return found
+
+
+def said_by(snapshot: Snapshot) -> dict[str, dict[str, str]]:
+    """The properties of the carried commits that have some, by commit id. Raises TableCorrupt if they are garbled."""
+    try:
+        found = parse_json(snapshot.own_properties.get(SAID_PROPERTY, "{}"))
+        for properties in found.values():
+            if any(type(text) is not str for text in (*properties, *properties.values())):
+                raise TypeError(f"{properties!r} are not texts")
+    except (ValueError, TypeError, AttributeError) as error:
+        raise TableCorrupt(f"snapshot-{snapshot.id}: property '{SAID_PROPERTY}' is garbled: {error!r}") from error
+    return dict(found)
 
 
 def riders_of(snapshot: Snapshot) -> tuple[Carried, ...]:

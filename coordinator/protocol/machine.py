@@ -282,7 +282,7 @@ def _intent_registered(state: CommitState, event: ev.IntentRegistered) -> Step:
 
 
 def _intent_refused(state: CommitState, event: ev.IntentRefused) -> Step:
-    return _gather(replace(state, ride=replace(state.ride, window=None)), waits=False)
+    return _gather(replace(state, ride=replace(state.ride, window=None, asks_first=False)), waits=False)
 
 
 def _intent_unsure(state: CommitState, event: ev.JournalUnsure) -> Step:

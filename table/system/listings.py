@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ...coordinator.history.lost import lost_attempts
-from ...coordinator.intents.carried import riders_of
+from ...coordinator.intents.carried import riders_of, said_by
 from ...core.metadata.data_file import DataFile, ManifestEntry
 from ...core.metadata.schema import TableSchema
 from ...core.metadata.snapshot import BATCH_IDENTIFIER, Snapshot
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 def history_row(snapshot: Snapshot) -> dict[str, Any]:
     """A snapshot as one row of the history; times in milliseconds since 1970."""
+    said = said_by(snapshot)
     return {
         "snapshot_id": snapshot.id,
         "time_ms": snapshot.time_ms,
@@ -37,7 +38,10 @@ def history_row(snapshot: Snapshot) -> dict[str, Any]:
         "delta_rows": snapshot.delta_record_count,
         "total_rows": snapshot.total_record_count,
         "attempts": len(lost_attempts(snapshot)) + 1,
-        "riders": [{"commit_user": r.user, "identifier": r.identifier, "rows": r.rows} for r in riders_of(snapshot)],
+        "riders": [
+            {"commit_user": r.user, "identifier": r.identifier, "rows": r.rows, "properties": said.get(r.commit, {})}
+            for r in riders_of(snapshot)
+        ],
         "writer": snapshot.writer_version,
         "uuid": snapshot.uuid,
     }

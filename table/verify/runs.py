@@ -1,6 +1,7 @@
-"""Check the sorted runs of tables with a primary key.
+"""Check the sorted runs of tables with a primary key, and what snapshots say of sequence numbers.
 
-Owns: `check_runs`, `crowded_buckets`. Must not know: rows, how runs are compacted. Source: format/primary-keys §2, §7.
+Owns: `check_runs`, `check_counts`, `check_numbers`, `crowded_buckets`. Must not know: rows, how runs are compacted. Source:
+format/primary-keys §2, §7; decision 128.
 Invariant: Only metadata is read.
 """
 
@@ -9,12 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from ...coordinator.history.row_numbers import NUMBERS_PROPERTY, row_numbers
 from ...coordinator.history.timeline import Timeline
 from ...core.errors import TableCorrupt
 from ...core.metadata.data_file import DataFile, ManifestEntry, PartitionBucket
 from ...core.metadata.folding import live
 from ...core.metadata.schema import TableSchema
 from ...core.metadata.schemas.merge_rules import POSTPONED, MergeRules, merge_rules
+from ...core.metadata.snapshot import Snapshot
 from ...core.metadata.sorted_runs.compaction_picks import stop_trigger
 from ...core.metadata.sorted_runs.levels import overlapping, run_count
 from ...core.paths import TablePaths
@@ -54,6 +57,44 @@ def check_runs(schema: TableSchema, entries: Iterable[tuple[ManifestEntry, str]]
                 " of a key in both, readers may return both rows"
             )
             findings.error(TablePaths().manifest(manifests[second.file_name]), "_MIN_KEY", message)
+
+
+def check_counts(schema: TableSchema, entries: Iterable[tuple[ManifestEntry, str]], findings: Findings) -> None:
+    """Report partitions of a table with a primary key whose files were written with different bucket counts."""
+    if not schema.primary_keys:
+        return
+    counts: dict[bytes, tuple[int, str]] = {}
+    for entry, manifest in entries:
+        if entry.total_buckets <= 0 or entry.bucket == POSTPONED:
+            continue
+        count, first = counts.setdefault(entry.partition, (entry.total_buckets, entry.file.file_name))
+        if entry.total_buckets != count:
+            message = (
+                f"{first} was written for {count} buckets and {entry.file.file_name} for {entry.total_buckets}, in one partition:"
+                " readers may return two rows of a key"
+            )
+            findings.error(TablePaths().manifest(manifest), "_TOTAL_BUCKETS", message)
+
+
+def check_numbers(
+    key: str, snapshot: Snapshot, entries: Iterable[tuple[ManifestEntry, str]], findings: Findings
+) -> None:
+    """Check what a snapshot says of its sequence numbers against its live files (decision 128)."""
+    if NUMBERS_PROPERTY not in snapshot.own_properties:
+        return
+    said = row_numbers(snapshot)
+    if said is None:
+        message = "cannot be understood: it counts as missing, and the next commit writes it anew"
+        findings.warning(key, NUMBERS_PROPERTY, message)
+        return
+    for entry, _ in entries:
+        file = entry.file
+        if entry.bucket >= 0 and file.max_sequence_number > said.largest:
+            message = f"says that no row has a number above {said.largest}, but {file.file_name} has {file.max_sequence_number}"
+            findings.error(key, NUMBERS_PROPERTY, message)
+        if said.buckets is not None and 0 < entry.total_buckets != said.buckets and entry.bucket >= 0:
+            message = f"says that there are {said.buckets} buckets, but {file.file_name} was written for {entry.total_buckets}"
+            findings.error(key, NUMBERS_PROPERTY, message)
 
 
 def crowded_buckets(timeline: Timeline) -> list[CrowdedBucket]:

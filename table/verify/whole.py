@@ -25,7 +25,7 @@ from .finding import Finding, Findings
 from .history import Roots, check_hints, check_lineage, read_roots
 from .identities import check_identities
 from .journals import check_commits
-from .runs import check_runs
+from .runs import check_counts, check_numbers, check_runs
 from .state import StateCheck
 
 Which = Iterable[int] | Literal["all"] | None
@@ -121,6 +121,8 @@ def _check_states(
         for entry, manifest in (*state.live.values(), *changelog):
             files.expect_data(entry, manifest)
         check_runs(roots.schemas[max(roots.schemas)], state.live.values(), findings)
+        check_counts(roots.schemas[max(roots.schemas)], state.live.values(), findings)
+        check_numbers(key, snapshot, state.live.values(), findings)
         live = [entry for entry, _ in state.live.values()]
         doubled = two_index_files(index) if roots.schemas[max(roots.schemas)].primary_keys else None
         if doubled is not None:

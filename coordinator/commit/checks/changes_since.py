@@ -21,6 +21,7 @@ from ....core.metadata.snapshot import UNDONE, UNDONE_COMMIT, Snapshot, replaced
 from ....core.paths import number_in
 from ....core.places import FileKeys, is_external
 from ...history.timeline import Timeline, base_of, ref_of
+from ...intents.carried import carried_by
 from .conflicts import Conflict
 from .restored import PROTECTING_TAG
 
@@ -43,12 +44,45 @@ class ChangesSince:
     _read: dict[int, Snapshot] = field(default_factory=dict)
 
     def since(self, read: Snapshot | None, base: Snapshot | None) -> list[Landed] | Conflict:
-        """The changes of other writers after `read`, up to `base`; a conflict where they can no longer be read."""
+        """The changes of other writers after `read`, up to `base`, each commit apart; a conflict where some can't be read any more."""
         chain = self._chain(read, base)
         if chain is None:
             return Conflict(HISTORY_GONE, "some snapshots made since this commit read the table no longer exist")
         steps = [(before, found) for before, found in pairwise(chain) if found is not None]
-        return self.timeline.parallel(lambda step: self.landed(*step), steps)
+        return [one for found in self.timeline.parallel(lambda step: self._commits(*step), steps) for one in found]
+
+    def snapshots(self, read: Snapshot | None, base: Snapshot | None, most: int) -> list[Snapshot] | None:
+        """The snapshots after `read`, up to `base`; None where they are more than `most`, or can no longer be read."""
+        if (base.id if base else 0) - (read.id if read else 0) > most:
+            return None
+        chain = self._chain(read, base)
+        return None if chain is None else [found for found in chain[1:] if found is not None]
+
+    def _commits(self, before: Snapshot | None, found: Snapshot) -> list[Landed]:
+        """The change of a snapshot, split by the commits that it carries: each has an order of its own among the others."""
+        landed, carried = self.landed(before, found), [f"-{one.commit}-" for one in carried_by(found)]
+        if len(carried) < 2:
+            return [landed]
+        own: dict[str, list[ManifestEntry]] = {commit: [] for commit in carried}
+        for manifest in self.timeline.delta_manifests(found):
+            commit = next((commit for commit in carried if commit in manifest.file_name), carried[0])
+            own[commit] += self.manifests[manifest.file_name]
+        first, *others = own.values()
+        change = landed.change
+        leader = replace(landed, change=replace(change, entries=tuple(first)))
+        return [
+            leader,
+            *(
+                Landed(
+                    found.id,
+                    found.commit_kind,
+                    found.commit_user,
+                    Change(tuple(e), (), found.schema_id),
+                    operation=found.operation,
+                )
+                for e in others
+            ),
+        ]
 
     def _chain(self, read: Snapshot | None, base: Snapshot | None) -> list[Snapshot | None] | None:
         """The snapshots from `read` to `base`, both included; None where one is gone, or where another is in the place of `read`.

@@ -19,10 +19,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ....core import options as opt
-from ....core.metadata.change import Landed, owner_of
+from ....core.metadata.change import Group, Landed, owner_of
 from ....core.metadata.data_file import ADD, SOURCE_COMPACT, ManifestEntry, PartitionBucket
 from ....core.metadata.schema import TableSchema
 from ....core.metadata.schemas.merge_rules import merge_rules
+from ...history.row_numbers import NO_ROWS, Span
 from ..request import CommitRequest
 from .conflicts import Conflict, Followed
 from .key_files import added_since
@@ -58,6 +59,19 @@ class KeyOrder:
         if rules.sequence_fields:
             return KeyOrder(by_field=True)
         return KeyOrder(by_number=True, merged_is_final=rules.engine != "deduplicate" or rules.has_lookups)
+
+
+def has_numbers(schema: TableSchema) -> bool:
+    """Whether the order of a table's rows is that of numbers which their writers give."""
+    if schema.primary_keys:
+        return not KeyOrder.of(schema).by_snapshot
+    return schema.bucket > 0 and not schema.options.get(opt.ROW_TRACKING)
+
+
+def bucket_count(entries: Iterable[ManifestEntry]) -> int | None:
+    """The bucket count of the files in fixed buckets; 0 where there are none, None where it differs."""
+    counts = {entry.total_buckets for entry in entries if entry.total_buckets > 0 and entry.bucket >= 0}
+    return None if len(counts) > 1 else next(iter(counts), 0)
 
 
 def new_rows(entries: Iterable[ManifestEntry]) -> list[ManifestEntry]:
@@ -101,6 +115,11 @@ class Numbers:
     @property
     def last(self) -> int:
         return max(high for _, high in self.spans.values())
+
+    @property
+    def span(self) -> Span:
+        """Those of all buckets together."""
+        return Span(self.first, self.last) if self.spans else NO_ROWS
 
     def not_above(self, largest: Mapping[PartitionBucket, int]) -> list[PartitionBucket]:
         return [place for place, (low, _) in self.spans.items() if place in largest and low <= largest[place]]
@@ -229,12 +248,21 @@ def _newer_rows_merged(ours: Numbers, change: Landed, order: KeyOrder) -> Confli
         if place not in ours.spans:
             continue
         newer = [e for e in group.deleted if e.file.max_sequence_number >= ours.spans[place][0]]
-        if newer and (order.merged_is_final or not group.is_compaction or drops_deletes(group.deleted, group.added)):
+        if newer and newest_merged(group, order) >= 0:
             reason = (
                 f"{change.label} merged or removed rows of bucket {place[1]} that are newer than those of this commit"
             )
             return Conflict("newer_rows_merged", f"{reason}; {ORDER_OF_JOBS}", tuple(e.file.file_name for e in newer))
     return None
+
+
+def newest_merged(group: Group, order: KeyOrder) -> int:
+    """The largest number of rows that were merged or removed so that older ones may not be added any more; -1 for none."""
+    if not group.deleted:
+        return -1
+    if not (order.merged_is_final or not group.is_compaction or drops_deletes(group.deleted, group.added)):
+        return -1
+    return max(entry.file.max_sequence_number for entry in group.deleted)
 
 
 def drops_deletes(deleted: Iterable[ManifestEntry], added: Iterable[ManifestEntry]) -> bool:

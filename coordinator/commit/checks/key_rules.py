@@ -17,9 +17,10 @@ from ....core.metadata.schema import TableSchema
 from ....core.metadata.snapshot import Snapshot
 from ....core.places import FileKeys
 from ...history.base import Base
+from ...history.row_numbers import NO_ROWS, NUMBERS_MAX, RowNumbers, Span, row_numbers
 from ...history.timeline import Timeline, ref_of
 from ..attempt import MetadataFile
-from ..request import CommitRequest
+from ..request import CommitRequest, only_adds_rows
 from .changes_since import ChangesSince
 from .conflicts import Conflict, Followed
 from .key_files import added_since, in_runs, runs_overlap
@@ -27,6 +28,7 @@ from .key_order import (
     KeyOrder,
     Numbers,
     before_what_stays,
+    has_numbers,
     new_rows,
     numbers_meet,
     older_rows_appended,
@@ -36,6 +38,13 @@ from .key_order import (
 from .returning import Returning
 
 Entries = tuple[ManifestEntry, ...]
+MOST_COMPARED = 16
+"""What so many snapshots say is read to see that the numbers of a commit are its own; above more, manifests are read instead."""
+
+
+def fits_buckets(entries: Entries, said: RowNumbers) -> bool:
+    """Whether all files in fixed buckets have the bucket count that a snapshot names."""
+    return not any(0 < entry.total_buckets != said.buckets for entry in entries)
 
 
 @dataclass
@@ -57,9 +66,12 @@ class KeyRules:
     new_data: tuple[MetadataFile, ...] = ()
     returning: Returning = field(init=False)
     _above: Snapshot | None = field(init=False)
+    _compared: Snapshot | None = field(init=False)
+    _is_compared: bool = field(init=False)
 
     def __post_init__(self) -> None:
         self.order, self._above = KeyOrder.of(self.schema), self.request.read_snapshot
+        self._compared, self._is_compared = self._above, self.request.keyed.compared
         self.returning = Returning(FileKeys(self.schema))
 
     def numbered_partitions(self, entries: Entries) -> set[bytes]:
@@ -103,14 +115,46 @@ class KeyRules:
         if self._replaces:
             return self._before_what_stays(ours, entries, base) if ours.spans else entries
         if self.order.by_snapshot or not ours.not_above(largest):
+            self.have_compared(base)
             return entries
         changes = self.since.since(self._above, base.snapshot)
         conflict = changes if isinstance(changes, Conflict) else numbers_meet(ours, changes, largest, self.order)
+        if conflict is None:
+            self.have_compared(base)
         if conflict is None or self.request.keyed.renumber is None:
             return conflict or entries
         written = [] if isinstance(changes, Conflict) else [Numbers.of(c.change.entries) for c in changes]
         above = max([*largest.values(), *(numbers.last for numbers in written if numbers.spans)])
         return self._renumbered(entries, base, above)
+
+    def apart(self, entries: Entries, base: Base) -> bool:
+        """Whether the snapshots themselves say that these rows can stay as they are, so that no manifest has to be read: their
+        numbers meet none that were given meanwhile, and no newer rows were merged without them.
+        """
+        said = row_numbers(base.snapshot)
+        if said is None or not has_numbers(self.schema) or not only_adds_rows(self.request):
+            return False
+        span = Numbers.of(entries).span
+        is_new = self._is_compared or self._is_above(span)
+        if not is_new or span.last > NUMBERS_MAX or not fits_buckets(entries, said):
+            return False
+        since = self.since.snapshots(self._compared, base.snapshot, MOST_COMPARED)
+        all_said = [row_numbers(snapshot) for snapshot in since] if since is not None else [None]
+        if not all(one is not None and one.leaves_room_for(span) for one in all_said):
+            return False
+        self.have_compared(base)
+        return True
+
+    def _is_above(self, span: Span) -> bool:
+        """Whether the rows are newer than all that the commit read before it began."""
+        if not self.schema.primary_keys:
+            return False
+        read = row_numbers(self._above)
+        return self._above is None or span == NO_ROWS or (read is not None and span.first > read.largest)
+
+    def have_compared(self, base: Base) -> None:
+        """The numbers of the new rows are known to be right on this base: only what comes after it matters."""
+        self._compared, self._is_compared = base.snapshot, True
 
     @property
     def _replaces(self) -> bool:
@@ -142,6 +186,7 @@ class KeyRules:
         self.request = replace(request, entries=(*others, *made.entries), uploads=(*kept, *made.uploads))
         self.new_data = tuple(MetadataFile(u.key, u.key, u.data) for u in made.uploads)
         self._above = base.snapshot
+        self.have_compared(base)
         return (*(e for e in entries if e.identity not in names), *made.entries)
 
     def _is_read(self, base: Base) -> bool:

@@ -1,9 +1,9 @@
 """One commit's part in group commit: may it ride, who rides with it, and what became of its intent (decision 71).
 
-Owns: `Group`, `Met`, `may_ride`, `has_riders`. Must not know: the order of steps (the machine), how files are written, how
-intents are kept. Hazards: H2, H5, H9.
-Invariants: only an append that depends on nothing in its base rides or carries. A leader's riders are chosen on the very base
-that it publishes on. Nothing of a rider is deleted by its leader.
+Owns: `Group`, `Met`, `may_ride`, `has_riders`, `rides_by_option`. Must not know: the order of steps (the machine), how files are
+written, how intents are kept. Hazards: H2, H5, H9.
+Invariants: only a commit that adds rows and depends on none in its base rides or carries. A leader's riders are chosen on the
+very base that it publishes on. Nothing of a rider is deleted by its leader.
 """
 
 from __future__ import annotations
@@ -15,16 +15,18 @@ from dataclasses import dataclass
 from ....backends.store import ObjectInfo
 from ....core import options as opt
 from ....core.errors import LakelatchError, StoreUnavailable
-from ....core.metadata.data_file import ADD, NO_BUCKETS
+from ....core.metadata.data_file import ADD, NO_BUCKETS, ManifestEntry
 from ....core.metadata.schema import TableSchema
+from ....core.metadata.schemas.bucket_mode import BucketMode, bucket_mode
 from ....core.metadata.snapshot import Snapshot
 from ...history.base import SHORTEST_AGE_MS, Base
 from ...history.lineage import Fork, Standing, Untold, lineage_of
+from ...history.row_numbers import Span
 from ...history.timeline import Timeline, base_of
 from ...identities.memory import name_of
 from ...intents import shelf
 from ...intents.carried import Carried, carried_by
-from ...intents.intent import Intent, Leader
+from ...intents.intent import Intent, Leader, Numbered, Said
 from ...intents.window import Aboard, Closed, Fate, Window, aboard_of, look_for
 from ...protocol import effects as do
 from ...protocol import events as ev
@@ -32,7 +34,8 @@ from ...protocol.events import Event
 from ...protocol.snapshot_ref import SnapshotRef
 from ...surroundings import Surroundings, backoff_s
 from ..attempt import Delta
-from ..request import CommitRequest, KeyedRows, RepeatableRequest
+from ..checks.key_order import Numbers, bucket_count, has_numbers
+from ..request import CommitRequest, KeyedRows, RepeatableRequest, only_adds_rows
 
 MERGING_SHARE = 0.1
 """The share of the commits that begin a merge of manifests, while others commit beside them."""
@@ -43,26 +46,37 @@ LONGEST_PAUSE_S = 2.0
 
 
 def has_riders(schema: TableSchema) -> bool:
-    """Whether plain appends to a table are the same on every base, so that they can ride."""
-    return schema.bucket == NO_BUCKETS and not schema.primary_keys and not schema.options.get(opt.ROW_TRACKING)
+    """Whether appends or upserts to a table can be the same on every base, so that they can ride."""
+    if bucket_mode(schema) in (BucketMode.FIXED, BucketMode.POSTPONE):
+        return has_numbers(schema)
+    return bucket_mode(schema) is BucketMode.UNAWARE and not schema.options.get(opt.ROW_TRACKING)
+
+
+def rides_by_option(schema: TableSchema) -> bool:
+    return schema.options.get(opt.COMMIT_GROUP) == opt.GROUP_AUTO and has_riders(schema)
 
 
 def may_ride(request: CommitRequest, schema: TableSchema) -> bool:
-    """Whether it may ride with others and carry them: an append of files that are the same on every base. Sequence numbers, row
-    ids, keys, and what a snapshot says of its own commit (properties, a watermark, statistics) are not.
+    """Whether it may ride with others and carry them: rows that only their numbers order among others, or an append of files that
+    are the same on every base. Row ids and statistics are not.
     """
-    said = request.remarks
     option = schema.options.get(opt.COMMIT_GROUP)
     return (
         (option if request.group is None else request.group) == opt.GROUP_AUTO
-        and type(request) in (CommitRequest, RepeatableRequest)
+        and has_riders(schema)
+        and (only_adds_rows(request) if has_numbers(schema) else _is_plain(request))
+        and not request.remarks.statistics
+        and bool(request.entries)
+    )
+
+
+def _is_plain(request: CommitRequest) -> bool:
+    return (
+        type(request) in (CommitRequest, RepeatableRequest)
         and request.kind == "APPEND"
         and request.target is None
         and not request.index_entries
         and request.keyed == KeyedRows()
-        and not (said.properties or said.statistics or said.watermark_ms is not None)
-        and has_riders(schema)
-        and bool(request.entries)
         and all(entry.kind == ADD and entry.total_buckets == NO_BUCKETS for entry in request.entries)
     )
 
@@ -141,10 +155,12 @@ class Group:
         lines = delta.own_lines
         rows = sum(entry.file.row_count for entry in delta.entries)
         user = name_of(request.commit_user)
-        of_schema = self.schema.id, self.schema.bucket
-        made = Intent(self.commit, user, request.identifier, base, *of_schema, rows, lines, self.table)
+        of_schema, told = (self.schema.id, self.schema.bucket), request.remarks
+        said = Said(request.query, request.in_order, told.watermark_ms, told.properties)
+        numbered = self._numbered(delta)
+        made = Intent(self.commit, user, request.identifier, base, *of_schema, rows, lines, self.table, numbered, said)
         self.intent, self.asked_s = made, self.asked_s or 0.0
-        names = tuple(line.file_name for line in lines)
+        names = tuple(line.file_name for line in made.all_manifests)
         return ev.IntentPrepared(base, made.file_name, names, made.to_json().decode())
 
     def register(self, timeline: Timeline) -> Event:
@@ -158,17 +174,43 @@ class Group:
         return ev.IntentRegistered(doubt or "")
 
     def choose(
-        self, effect: do.ChooseRiders, base: Snapshot, timeline: Timeline, prepare: Callable[[], object] = lambda: None
+        self,
+        effect: do.ChooseRiders,
+        base: Snapshot,
+        timeline: Timeline,
+        prepare: Callable[[], object] = lambda: None,
+        delta: Delta | None = None,
     ) -> Event:
-        """Does this commit lead, and whom does it carry? `prepare` is what a leader needs besides; it runs meanwhile."""
+        """Does this commit lead, and whom does it carry? `prepare` is what a leader needs besides; it runs meanwhile. `delta`:
+        its own files, whose numbers those of its riders must not meet.
+        """
         request, of_schema = self.request, (self.schema.id, self.schema.bucket)
-        leader = Leader(base, self.commit, request.commit_user, *of_schema, self.table, request.identifier)
+        own = (self._numbers(delta), bucket_count(delta.entries)) if delta is not None else (None, 0)
+        leader = Leader(base, self.commit, request.commit_user, *of_schema, self.table, request.identifier, *own)
         files = shelf.waiting(timeline, leader, self.around.wall_ms)
         rank = self._rank(files, leader) if effect.waits else 0
         self.riders = ()
         if rank == 0 and files:
             self.riders = timeline.both(lambda: shelf.riders_for(timeline, leader, files), prepare)[0]
         return ev.RidersChosen(rank, tuple(intent.commit for intent in self.riders))
+
+    def keep(self, delta: Delta | None, entries: tuple[ManifestEntry, ...]) -> None:
+        """Leave those riders behind whose numbers meet the ones that the commit's own rows have got since it chose them."""
+        if delta is None or delta.entries == entries:
+            return
+        span = Numbers.of(entries).span
+        self.riders = tuple(i for i in self.riders if i.numbered is None or not i.numbered.span.meets(span))
+
+    def _numbers(self, delta: Delta) -> Span | None:
+        return Numbers.of(delta.entries).span if has_numbers(self.schema) else None
+
+    def _numbered(self, delta: Delta) -> Numbered | None:
+        span = self._numbers(delta)
+        if span is None:
+            return None
+        lines = delta.changelog.own_lines if delta.changelog is not None else ()
+        changes = sum(e.file.row_count for e in delta.changelog.entries) if delta.changelog is not None else 0
+        return Numbered(span, bucket_count(delta.entries) or 0, lines, changes)
 
     def _rank(self, files: tuple[ObjectInfo, ...], leader: Leader) -> int:
         return sum(commit < self.commit for commit in shelf.order_of(files, leader))

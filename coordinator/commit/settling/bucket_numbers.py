@@ -3,10 +3,10 @@
 Owns: `BucketMemory` (a summary of each manifest's buckets, read once), `numbered` and the check `another_bucket_count`. Must not
 know: stores, how files are written. Source: format/binary-row §5; format/data-files §6; H14.
 
-Numbers are assigned at commit time, on the base of each attempt. Within a bucket they are unique and grow from snapshot to
-snapshot, even with many writers. (Apache Paimon's concurrent writers may assign the same numbers, which for append tables only
-changes the order in which a bucket is read.) New numbers start above every number that the bucket's manifests mention, including
-those of deleted files. Each manifest that may hold a written partition is read once, and the committer's own ones never.
+Within a bucket numbers are unique, even with many writers. (Apache Paimon's concurrent writers may assign the same numbers, which
+for append tables only changes the order in which a bucket is read.) Where a snapshot does not say what its numbers are (decision
+128), they are assigned on the base of each attempt, above every number that the bucket's manifests mention, including those of
+deleted files. Each manifest that may hold a written partition is read once, and the committer's own ones never.
 """
 
 from __future__ import annotations
@@ -77,6 +77,10 @@ class BucketMemory:
 
     def learn(self, manifest: str, entries: Iterable[ManifestEntry]) -> None:
         self._known = {**self._known, manifest: Buckets.of(entries)}
+
+    def knows(self, manifests: Iterable[ManifestFile]) -> bool:
+        """Whether nothing has to be read for the summary of all these manifests."""
+        return all(manifest.file_name in self._known for manifest in manifests)
 
     def of(
         self,

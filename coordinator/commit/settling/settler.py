@@ -22,6 +22,7 @@ from ....core.metadata.schema import TableSchema
 from ....core.metadata.snapshot import Snapshot
 from ....core.places import FileKeys, codec_of
 from ...history.base import Base
+from ...history.row_numbers import RowNumbers, row_numbers
 from ...history.timeline import Timeline, ref_of
 from ..attempt import MetadataFile, MetadataWriter
 from ..checks.changes_since import ChangesSince
@@ -40,12 +41,14 @@ from ..checks.conflicts import (
     rows_read_changed,
 )
 from ..checks.key_files import two_index_files
-from ..checks.key_rules import KeyRules
+from ..checks.key_order import has_numbers
+from ..checks.key_rules import KeyRules, fits_buckets
 from ..checks.newest_schema import NewestSchema
 from ..checks.row_ids import tracked
 from ..checks.undoing import builds_on
-from ..request import CommitRequest, RowChange, Undoing
-from .bucket_numbers import BucketMemory, another_bucket_count, counts_buckets, is_bucketed, numbered, other_counts
+from ..request import CommitRequest, RowChange, Undoing, only_adds_rows
+from .bucket_numbers import another_bucket_count, counts_buckets, is_bucketed, numbered, other_counts
+from .declared import Numbering
 from .hash_indexes import HashIndexes, HashJoin, HashMemory
 from .index_files import combine_index, with_vectors_of
 from .manifest_compaction import Merge, merge_manifests
@@ -63,6 +66,7 @@ class Settled:
         marks: the files that give entries an identity of their own.
         new_index_files: the index manifest if it is new, after the index files that were made for it.
         folded: for a rollback or a merge of manifests, the base without its deletions, to be written as the base list.
+        numbers: what the snapshot says of its numbers, without those of its riders; None where the base says nothing.
     """
 
     entries: tuple[ManifestEntry, ...]
@@ -73,17 +77,18 @@ class Settled:
     changelog: tuple[ManifestEntry, ...] = ()
     new_data: tuple[MetadataFile, ...] = ()
     marks: tuple[MetadataFile, ...] = ()
+    numbers: RowNumbers | None = None
 
 
 @dataclass
 class Settler:
-    """Settles one request, on the base of each attempt. `buckets` and `hashes` are what the committer's earlier commits read."""
+    """Settles one request, on the base of each attempt. `numbering` and `hashes` hold what earlier commits read."""
 
     request: CommitRequest
     schema: TableSchema
     timeline: Timeline
     writer: MetadataWriter
-    buckets: BucketMemory
+    numbering: Numbering
     hashes: HashMemory = field(default_factory=HashMemory)
     hash_join: HashJoin = field(init=False)
     keys_changed: bool = False
@@ -113,12 +118,12 @@ class Settler:
             return files
         entries = self._entries(files)
         if restores:
-            numbers: tuple[ManifestEntry, ...] | Conflict = self.key_rules.restored(entries, files, base) or entries
+            settled: tuple[ManifestEntry, ...] | Conflict = self.key_rules.restored(entries, files, base) or entries
         else:
-            numbers = self._in_buckets(entries, base)
-        if isinstance(numbers, Conflict):
-            return numbers
-        entries, next_row_id = numbers, base.next_row_id
+            settled = self._in_buckets(entries, base)
+        if isinstance(settled, Conflict):
+            return settled
+        entries, next_row_id = settled, base.next_row_id
         if not restores:
             entries = self.key_rules.stamped(entries, ours_id)
         if not restores and self.schema.options.get(opt.ROW_TRACKING):
@@ -132,13 +137,14 @@ class Settler:
         folded = self._folded(base) if self.request.folds_manifests else None
         entries, marks = self._marked(entries)
         changelog, new_data = self.request.published_changelog, self.key_rules.new_data
-        return Settled(entries, *index, next_row_id, folded, changelog, new_data, marks)
+        numbers = self.numbering.said(self.request, entries, base, index[0])
+        return Settled(entries, *index, next_row_id, folded, changelog, new_data, marks, numbers)
 
     def learn(self, manifests: Iterable[MetadataFile]) -> None:
         """Remember the manifests of this commit, so that the next one need not read them."""
         if self.schema.bucket > 0 or self.key_rules.order.by_number:
             for file in manifests:
-                self.buckets.learn(file.name, decode_manifest(file.data, file.name))
+                self.numbering.buckets.learn(file.name, decode_manifest(file.data, file.name))
 
     # ------------------------------------------------------------------------------------------------------- entries
 
@@ -210,6 +216,7 @@ class Settler:
     def _in_buckets(self, entries: tuple[ManifestEntry, ...], base: Base) -> tuple[ManifestEntry, ...] | Conflict:
         """Rows with a primary key have numbers of their own, which may be too small by now."""
         rules = self.key_rules
+        entries = self._by_clock(entries, base)
         replaces = self.request.target is not None and bool(self.schema.primary_keys)
         partitions = {e.partition for e in entries if is_bucketed(e) or (replaces and counts_buckets(e))}
         partitions |= rules.numbered_partitions(entries)
@@ -217,14 +224,16 @@ class Settler:
         if conflict is not None or not partitions:
             return conflict or entries
         codec = codec_of(self.schema)
+        if rules.apart(entries, base):
+            return entries
 
         def read(unread: Sequence[ManifestFile]) -> list[list[ManifestEntry]]:
-            entries = self.timeline.parallel(self.timeline.entries_of, unread)
+            entries = self.numbering.entries_of(unread)
             if len(unread) <= FEW_MANIFESTS:  # those of other writers, most likely, whose changes may be compared next
                 self._since.manifests.update(zip((m.file_name for m in unread), entries, strict=True))
             return entries
 
-        found = self.buckets.of(base.manifests, partitions, codec.fields, read)
+        found = self.numbering.buckets.of(base.manifests, partitions, codec.fields, read)
         if other_counts(entries, found):
             deleted = {e.identity for e in entries if e.kind != ADD}
             alive = [e for e in live(self.timeline.entries(base.manifests)) if e.identity not in deleted]
@@ -236,6 +245,29 @@ class Settler:
         ordered = rules.in_order(entries, base, found.last)
         self.request = rules.request
         return ordered
+
+    def _by_clock(self, entries: tuple[ManifestEntry, ...], base: Base) -> tuple[ManifestEntry, ...]:
+        """The entries of an append without a key, with numbers that stay the same on later bases, if they can have some."""
+        said, rules = row_numbers(base.snapshot), self.key_rules
+        if self.schema.primary_keys or not has_numbers(self.schema) or said is None or rules.apart(entries, base):
+            return entries
+        if not only_adds_rows(self.request):
+            return entries
+        made = self.numbering.by_clock(entries, said)
+        self.request = rules.request = replace(self.request, entries=made)
+        rules.have_compared(base)
+        return made
+
+    def reads_manifests(self, base: Base) -> bool:
+        """Whether more has to be known of the base than its snapshot says before the commit asks others to carry it."""
+        if self.schema.primary_keys or not has_numbers(self.schema):
+            return not self.stays(base)
+        said = row_numbers(base.snapshot)
+        return said is None or not fits_buckets(self.request.entries, said)
+
+    def stays(self, base: Base) -> bool:
+        """Whether the commit's rows have the same numbers on this base as they were written with, as far as can be seen."""
+        return not has_numbers(self.schema) or self.key_rules.apart(self.request.entries, base)
 
     def _folded(self, base: Base) -> Merge:
         return merge_manifests(MergePlan("full", (base.manifests,)), self.timeline, self.writer)

@@ -13,6 +13,7 @@ from ....core.metadata.data_file import ADD
 from ....core.metadata.snapshot import Snapshot
 from ...history.base import Base
 from ...history.lineage import refuse_fork
+from ...history.row_numbers import row_numbers
 from ...history.timeline import Latest, base_of, ref_of
 from ...identities.recall import Recalled, recall
 from ...intents.carried import CLOSES_PROPERTY
@@ -162,7 +163,7 @@ class Collecting(RunState):
             if self.left.closes is not None:  # it was to give up, and goes on after all
                 assert self.left.offered is not None
                 self.left.closes, attempt = None, replace(attempt, delta=self.left.offered.without_list())
-            if not effect.asks_first:
+            if not effect.asks_first or self.settler.reads_manifests(attempt.base):
                 attempt = self._with_manifests()
             overtaken = self.newer_schema
             if overtaken is not None:
@@ -177,6 +178,7 @@ class Collecting(RunState):
             return ev.ResolveFailed(error.code, error.message, error.next_step)
         if isinstance(found, Conflict):
             return ev.ConflictFound(found.check, found.reason)
+        self.group.keep(attempt.delta, found.entries)
         self.attempt = replace(attempt, settled=found, base_manifests=attempt.base.manifests)
         added = sum(e.kind == ADD for e in found.entries)
         return ev.ChangesCollected(added, len(found.entries) - added)
@@ -189,7 +191,9 @@ class Collecting(RunState):
         attempt = self._with_manifests()
         base = attempt.base
         index = base.snapshot.index_manifest if base.snapshot is not None else None
-        settled = Settled((), index, (), base.next_row_id)
+        numbers = row_numbers(base.snapshot)
+        left = numbers.without_rows() if numbers is not None else None
+        settled = Settled((), index, (), base.next_row_id, numbers=left)
         self.attempt = replace(attempt, settled=settled, base_manifests=base.manifests, delta=None)
         return ev.ChangesCollected(0, 0)
 
@@ -203,18 +207,25 @@ class Collecting(RunState):
         self.left.offered = rider.delta
 
     def prepare_intent(self, effect: do.PrepareIntent) -> Event:
-        """Build the intent, whose manifests are durable by now; or give up, if a newer schema was seen."""
+        """Build the intent, whose manifests are durable by now; or give up, if a newer schema was seen. Rows that may be numbered
+        again are not what others could carry.
+        """
         delta, overtaken = self._attempt().delta, self.newer_schema
         if overtaken is not None:
             return ev.ConflictFound(overtaken.check, overtaken.reason)
+        try:
+            if not self.settler.stays(self._attempt().base):
+                return ev.IntentRefused("its rows may have to be numbered again")
+        except LakelatchError as error:
+            return ev.IntentRefused(error.message)
         assert delta is not None
         self.left.offered = delta
         return self.group.prepare(effect.base, delta)
 
     def choose_riders(self, effect: do.ChooseRiders) -> Event:
-        base = self._attempt().base.snapshot
-        assert base is not None
-        return self.group.choose(effect, base, self.timeline, self._read_manifests)
+        attempt = self._attempt()
+        assert attempt.base.snapshot is not None
+        return self.group.choose(effect, attempt.base.snapshot, self.timeline, self._read_manifests, attempt.delta)
 
     def verify_ride(self, effect: do.VerifyRide) -> Event:
         return self.group.verify_ride(effect, self.timeline, self._attempt().base)

@@ -7,6 +7,7 @@ Invariant: the bytes of a snapshot are built once per attempt and never change b
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 
@@ -14,6 +15,7 @@ from ....backends.requests.deadline import answered_within
 from ....backends.store import AlreadyThere, Created, ObjectNotFound, Unknown, rewrite_seconds
 from ....core.errors import LakelatchError, StoreUnavailable
 from ....core.metadata.snapshot import Snapshot
+from ....core.places import FileKeys
 from ....core.typed import assert_never
 from ...history.base import SHORTEST_AGE_MS, Base
 from ...history.lineage import (
@@ -28,7 +30,10 @@ from ...history.lineage import (
     read_name,
     take_away,
 )
+from ...history.lost import replaced_property
+from ...history.row_numbers import NUMBERS_PROPERTY
 from ...intents import shelf
+from ...intents.intent import Intent
 from ...protocol import effects as do
 from ...protocol import events as ev
 from ...protocol.events import Event
@@ -86,8 +91,16 @@ class Publishing(RunState):
             writer_id=self.knows.writer_id.get(),
             now_ms=self.around.wall_ms,
             named_as=self.group.commit if is_named else "",
-            replaced=self.left.replaced,
+            properties={**replaced_property(self.left.replaced), **self._numbers(attempt.delta.riders)},
         )
+
+    def _numbers(self, riders: Sequence[Intent]) -> dict[str, str]:
+        """What the snapshot says of its sequence numbers, together with those of its riders."""
+        own = self._settled().numbers
+        if own is None:
+            return {}
+        spans = [intent.numbered.span for intent in riders if intent.numbered is not None]
+        return {NUMBERS_PROPERTY: own.carrying(spans).to_property()}
 
     def publish(self, effect: do.Publish) -> Event:
         if effect.send > 1:
@@ -248,13 +261,26 @@ class Publishing(RunState):
 
     def _left_over(self, *, landed: bool) -> list[str]:
         """The files of attempts that were refused, as far as the commit made them itself; each is told once."""
-        rules, made = self.settler.key_rules, self.left.made
+        made, superseded = (
+            self.left.made,
+            self._superseded() if landed else [],
+        )  # else its caller knows them, and decides
         settled = self.attempt.settled if self.attempt is not None else None
         files = (*settled.new_index_files, *settled.marks) if landed and settled is not None else ()
         needed = {file.key for file in files}
-        superseded = rules.superseded if landed else []  # else its caller knows them, and decides
-        rules.superseded, self.left.made = ([] if landed else rules.superseded), []
+        self.left.made = []
         return [*superseded, *(key for key in made if key not in needed)]
+
+    def _superseded(self) -> list[str]:
+        """The data files of which the landed commit has made others. One that was carried landed with those of its intent."""
+        rules, offered = self.settler.key_rules, self.left.offered
+        superseded, rules.superseded = rules.superseded, []
+        if self.group.aboard is None or offered is None:
+            return superseded
+        keys = FileKeys(self.schema)
+        needed = {key for entry in offered.entries for key in keys.data(entry)}
+        later = [upload.key for upload in self.settler.request.uploads]
+        return [key for key in (*superseded, *later) if key not in needed]
 
     def remove_intents(self, effect: do.RemoveIntents) -> None:
         shelf.remove(self.timeline, effect.names)

@@ -11,6 +11,7 @@ from typing import TypeAlias
 
 from ....backends.store import Unknown
 from ....core.errors import StoreUnavailable
+from ....core.metadata.data_file import ManifestEntry
 from ....core.typed import assert_never
 from ...identities.memory import name_of
 from ...identities.recall import with_room
@@ -75,18 +76,24 @@ class Uploading(RunState):
 
     def _manifest_uploads(self) -> Uploads:
         """Delta manifests that others are to carry; whoever leads writes the list."""
-        attempt, entries = self._attempt(), self._settled().entries
-        new: tuple[MetadataFile, ...] = ()
-        if attempt.delta is None or attempt.delta.entries != entries:
-            delta = Delta.unlisted(entries, self.writer)
-            self.attempt, new = replace(attempt, delta=delta), delta.files
-        return new, ev.ManifestsWritten(tuple(file.name for file in new))
+        attempt, settled = self._attempt(), self._settled()
+        delta, new = attempt.delta, list[MetadataFile]()
+        changelog = delta.changelog if delta is not None else None
+        if delta is None or delta.entries != settled.entries:
+            delta = Delta.unlisted(settled.entries, self.writer)
+            new += delta.files
+        if settled.changelog and (changelog is None or settled.changelog != changelog.entries):
+            changelog = Delta.unlisted(settled.changelog, self.writer)
+            new += changelog.files
+        self.attempt = replace(attempt, delta=replace(delta, changelog=changelog))
+        names = tuple(file.name for file in new)
+        return [*new, *settled.new_data], ev.ManifestsWritten(names)
 
     def _delta_uploads(self) -> Uploads:
         """Delta and changelog manifests and lists, kept from an earlier attempt unless the entries changed with the base."""
         attempt, settled = self._attempt(), self._settled()
-        index, before, new = settled.new_index_files, attempt.delta, list[MetadataFile]()
-        delta, changelog = before, before.changelog if before is not None else None
+        index, delta, new = settled.new_index_files, attempt.delta, list[MetadataFile]()
+        changelog, of_changelog = self._changelog(delta.changelog if delta is not None else None, settled.changelog)
         if delta is None or settled.entries != delta.entries:
             delta = Delta.of(settled.entries, self.writer, self.group.riders)
             self.settler.learn(delta.files)
@@ -94,13 +101,11 @@ class Uploading(RunState):
         elif delta.riders != self.group.riders or not delta.list.name:
             delta = delta.carrying(self.group.riders, self.writer)
             new = [delta.list]
-        if settled.changelog and (changelog is None or settled.changelog != changelog.entries):
-            changelog = Delta.of(settled.changelog, self.writer)
-            new += [*changelog.files, changelog.list]
+        new += of_changelog
         delta = replace(delta, changelog=changelog)
         self.attempt = replace(attempt, delta=delta)
-        own = (file.name for file in delta.files if self.writer.names.own(file.name))  # the others are a rider's
-        beside = [*own, *(changelog.names if changelog is not None else ())]
+        named = [*(file.name for file in delta.files), *(changelog.names if changelog is not None else ())]
+        beside = [name for name in named if self.writer.names.own(name)]  # the others are a rider's
         if index:
             new, beside = [*new, *index], [*beside, index[-1].name]
         identities = self._carry_identities()
@@ -109,12 +114,29 @@ class Uploading(RunState):
         self.left.made += [file.key for file in (*index[:-1], *settled.marks)]
         return [*new, *identities], ev.DeltaListWritten(delta.list.name, tuple(beside))
 
+    def _changelog(
+        self, before: Delta | None, entries: tuple[ManifestEntry, ...]
+    ) -> tuple[Delta | None, list[MetadataFile]]:
+        """The changelog manifests of the commit and of its riders in one list, and those files of them that are new."""
+        theirs = [line for intent in self.group.riders for line in intent.changelog]
+        if not entries and not theirs:
+            return None, []
+        made = before if before is not None and before.entries == entries else None
+        new = list[MetadataFile]()
+        if made is None:
+            made = Delta.unlisted(entries, self.writer)
+            new += made.files
+        listed = made.listed_with(theirs, self.writer)
+        return listed, new if listed is made else [*new, listed.list]
+
     def _carry_identities(self) -> list[MetadataFile]:
         """Compute what the next snapshot remembers; returns files for the identities that its property has no room for."""
         request, names, attempt = self._published, self.writer.names, self._attempt()
-        riders = [(one.user, one.identifier) for one in self.group.carried if one.identifier is not None]
+        carried = self.group.riders
+        riders = [(i.user, i.identifier, i.said.query) for i in carried if i.identifier is not None]
         known, own = self.knows.identities, name_of(request.commit_user)
-        commits = [*([] if request.identifier is None else [(own, request.identifier)]), *riders]
+        pairs = [(user, identifier) for user, identifier, _ in riders]
+        commits = [*([] if request.identifier is None else [(own, request.identifier)]), *pairs]
         recalled = with_room(attempt.recalled, commits, attempt.base.snapshot, self.timeline, known)
         memory, made = recalled.carried_on(
             request.commit_user, request.identifier, attempt.ours, names.next, riders=riders, query=request.query

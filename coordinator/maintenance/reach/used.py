@@ -80,7 +80,7 @@ class UsedFiles:
         was carried in between is found in a root. Raises TableCorrupt if an open one is garbled (H11).
         """
         for key, intent in all_open(self.timeline.store, keys, newest_ids(roots)):
-            names = [line.file_name for line in intent.manifests]
+            names = [line.file_name for line in intent.all_manifests]
             self.names.add([key, *map(self.timeline.paths.manifest, names)])
             for found in (self.read_manifests or self._read)(names):
                 if found is not None:
