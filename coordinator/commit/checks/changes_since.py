@@ -44,7 +44,7 @@ class ChangesSince:
     _read: dict[int, Snapshot] = field(default_factory=dict)
 
     def since(self, read: Snapshot | None, base: Snapshot | None) -> list[Landed] | Conflict:
-        """The changes of other writers after `read`, up to `base`, each commit apart; a conflict where some can't be read any more."""
+        """The changes of other writers after `read`, up to `base`, each commit apart; a conflict where they are gone."""
         chain = self._chain(read, base)
         if chain is None:
             return Conflict(HISTORY_GONE, "some snapshots made since this commit read the table no longer exist")
