@@ -2,8 +2,8 @@
 
 `python benchmarks/writers.py [--latency-ms L] [--commits N] [--long-commits M]`: the shipped committer with default options
 on the simulated store, in virtual time (`lakelatch simulate`): the machine that it runs on does not matter. Then the same for
-writers that ride together (`commit.group` = `auto`). It fails where a commit fails or a writer starves. With LAKELATCH_NIGHTLY=1
-docs/many-writers.md and its plot are written anew.
+writers that ride together (`commit.group` = `auto`), and for what else writers do to tables. It fails where a commit fails or a
+writer starves. With LAKELATCH_NIGHTLY=1 docs/many-writers.md and its plot are written anew.
 """
 
 from __future__ import annotations
@@ -20,17 +20,28 @@ from figures import DOCS, NIGHTLY, keep  # noqa: E402
 from recorded import add_json, record  # noqa: E402
 
 from lakelatch.lab.seeded.simulate import Forecast, simulate  # noqa: E402
+from lakelatch.lab.seeded.workloads import workload  # noqa: E402
 
 WRITERS = (1, 2, 4, 8, 16, 32, 64, 100)
 RIDING = ((8, 5), (32, 5), (100, 1), (100, 5), (100, 25), (1000, 1))
 """Writers and commits of each, where they ride together."""
+KINDS = (
+    *(("bucketed", n, rides) for rides in (False, True) for n in (1, 8, 32, 100)),
+    *(("upsert", n, rides) for rides in (False, True) for n in (1, 8, 32, 100)),
+    *((table, n, False) for table in ("overwrite", "update") for n in (1, 8, 16)),
+)
+"""Tables, writers, and whether they ride, with five commits of each."""
+Run = tuple[str, int, int, bool]
+"""Table, writers, commits of each, and whether they ride."""
 STARVED = 20
 """A commit that waits so many times the median has been starved."""
 HEADS = ("writers x commits", "failed", "commits per minute", "p50 s", "p99 s", "p99 / p50", "retries", "requests")
 
 
-def forecast(writers: int, commits: int, latency_ms: float, rides: bool) -> tuple[int, Forecast]:
-    return commits, simulate(writers, commits=commits, latency_ms=latency_ms, groups=rides)
+def forecast(run: Run, latency_ms: float) -> tuple[int, Forecast]:
+    table, writers, commits, rides = run
+    work = workload(table, rides=rides)
+    return commits, simulate(writers, commits=commits, latency_ms=latency_ms, work=work)
 
 
 def figures_of(commits: int, f: Forecast) -> dict[str, str]:
@@ -41,10 +52,15 @@ def figures_of(commits: int, f: Forecast) -> dict[str, str]:
     return dict(zip(HEADS, (f"{f.writers} x {commits}", *counts, *costs), strict=True))
 
 
-def table(found: list[tuple[int, Forecast]]) -> str:
+def table(rows: list[dict[str, str]]) -> str:
     """As Markdown."""
-    lines = [HEADS, tuple("---" for _ in HEADS), *(tuple(figures_of(*run).values()) for run in found)]
+    heads = tuple(rows[0])
+    lines = [heads, tuple("---" for _ in heads), *(tuple(row.values()) for row in rows)]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def of_kind(run: Run, figures: dict[str, str]) -> dict[str, str]:
+    return {"table": f"{run[0]}, riding" if run[3] else run[0], **figures}
 
 
 def plot(found: list[Forecast], path: Path, latency_ms: float) -> None:
@@ -77,27 +93,27 @@ def main() -> None:
     parser.add_argument("--long-commits", type=int, default=25, help="of each of the most writers, in one more run")
     add_json(parser)
     options = parser.parse_args()
-    alone = [(n, options.commits, False) for n in WRITERS]
-    alone += [(WRITERS[-1], commits, False) for commits in (1, options.long_commits)]
-    runs = [*alone, *((*one, True) for one in RIDING)]
+    alone: list[Run] = [("append", n, options.commits, False) for n in WRITERS]
+    alone += [("append", WRITERS[-1], commits, False) for commits in (1, options.long_commits)]
+    riding: list[Run] = [("append", *one, True) for one in RIDING]
+    kinds: list[Run] = [(kind, n, options.commits, rides) for kind, n, rides in KINDS]
+    runs = [*alone, *riding, *kinds]
     with ProcessPoolExecutor() as pool:
-        futures = {
-            run: pool.submit(forecast, *run[:2], options.latency_ms, run[2]) for run in reversed(runs)
-        }  # the longest first
-        results = []
+        futures = {run: pool.submit(forecast, run, options.latency_ms) for run in reversed(runs)}  # the longest first
+        results: dict[Run, tuple[int, Forecast]] = {}
         for run in runs:
-            results.append(futures[run].result())
-            riding = " that ride" if run[2] else ""
-            print(f"{run[0]} writers{riding} x {run[1]} commits simulated", file=sys.stderr, flush=True)
-    found, riding_found = results[: len(alone)], results[len(alone) :]
-    for title, some, place in (("", found, "writers"), (", riding", riding_found, "riding")):
-        record(
-            options.json, f"simulated{title}, {options.latency_ms:.0f} ms a request", [figures_of(*run) for run in some]
-        )
-        keep("many-writers.md", place, table(some))
+            results[run] = futures[run].result()
+            together = " that ride" if run[3] else ""
+            print(f"{run[0]}: {run[1]} writers{together} x {run[2]} commits simulated", file=sys.stderr, flush=True)
+    for title, some, place in (("", alone, "writers"), (", riding", riding, "riding"), (", by table", kinds, "kinds")):
+        rows = [figures_of(*results[run]) for run in some]
+        if some is kinds:
+            rows = [of_kind(run, row) for run, row in zip(some, rows, strict=True)]
+        record(options.json, f"simulated{title}, {options.latency_ms:.0f} ms a request", rows)
+        keep("many-writers.md", place, table(rows))
     if NIGHTLY:
-        plot([f for _, f in found[: len(WRITERS)]], DOCS / "many-writers.svg", options.latency_ms)
-    bad = [f for _, f in results if f.failed + f.unknown + f.dead_writers or f.p99_ms > STARVED * f.p50_ms]
+        plot([results[run][1] for run in alone[: len(WRITERS)]], DOCS / "many-writers.svg", options.latency_ms)
+    bad = [f for _, f in results.values() if f.failed + f.unknown + f.dead_writers or f.p99_ms > STARVED * f.p50_ms]
     sys.exit(f"failed or starved: {bad}" if bad else 0)
 
 

@@ -29,8 +29,9 @@ BUSY_PER_MINUTE, BUSY_WRITERS = 30, 3
 def forecast(latency_ms: float, alone: Forecast, commits: int) -> str:
     """What riding brings at this latency to as many writers as in a forecast without it, simulated."""
     from ...lab.seeded.simulate import simulate
+    from ...lab.seeded.workloads import workload
 
-    riding = simulate(alone.writers, commits=commits, latency_ms=latency_ms, groups=True)
+    riding = simulate(alone.writers, commits=commits, latency_ms=latency_ms, work=workload(rides=True))
     return (
         f"{alone.writers} writers of appends that ride make {riding.commits_per_minute:.0f} commits a minute instead of"
         f" {alone.commits_per_minute:.0f}, each in {riding.p50_ms / 1000:.2f} s instead of {alone.p50_ms / 1000:.2f} s"

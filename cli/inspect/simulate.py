@@ -31,7 +31,13 @@ def register(commands: Commands) -> None:
         epilog="example:\n  lakelatch simulate --writers 20 --latency 40 --faults 0.2",
     )
     parser.set_defaults(run=run)
-    parser.add_argument("--writers", type=int, default=8, metavar="N", help="jobs that append at the same time (8)")
+    parser.add_argument("--writers", type=int, default=8, metavar="N", help="jobs that commit at the same time (8)")
+    parser.add_argument(
+        "--table",
+        choices=("append", "bucketed", "upsert", "overwrite", "update"),
+        default="append",
+        help="what jobs do: append, append to fixed buckets, upsert, replace a partition or change a row of their own (append)",
+    )
     parser.add_argument("--steps", type=int, default=10, metavar="N", help="commits of each job (10)")
     parser.add_argument(
         "--latency", type=float, default=50.0, metavar="MS", help="latency of a request in milliseconds (50)"
@@ -44,7 +50,7 @@ def register(commands: Commands) -> None:
         help="strength of faults: 0 for none, 1 for a very bad day (0)",
     )
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="seed of the random numbers (0)")
-    parser.add_argument("--group", action="store_true", help="let appends ride together (option commit.group = auto)")
+    parser.add_argument("--group", action="store_true", help="let commits ride together (option commit.group = auto)")
     parser.add_argument(
         "--trace", metavar="FILE", help="write every request to this file; the same seed gives the same file"
     )
@@ -53,6 +59,7 @@ def register(commands: Commands) -> None:
 
 def run(args: argparse.Namespace, output: Output) -> int:
     from ...lab.seeded.simulate import simulate
+    from ...lab.seeded.workloads import workload
 
     if args.writers < 1 or args.steps < 1 or args.latency <= 0 or not 0 <= args.faults <= 1:
         raise InvalidArgument(
@@ -64,7 +71,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
         latency_ms=args.latency,
         faults=args.faults,
         seed=args.seed,
-        groups=args.group,
+        work=workload(args.table, rides=args.group),
         ended=_progress(args.writers * args.steps, output),
     )
     if args.trace is not None:

@@ -42,12 +42,13 @@ class Changer:
     def _landed(self, stage: Stage, commit: Callable[[CommitRequest], Receipt], label: str) -> Receipt:
         for _ in range(MOST_PLANS - 1):
             try:
-                return commit(self._request(stage, label))
+                return commit(self.request(stage, label))
             except CommitConflict:
                 continue
-        return commit(self._request(stage, label))
+        return commit(self.request(stage, label))
 
-    def _request(self, stage: Stage, label: str) -> CommitRequest:
+    def request(self, stage: Stage, label: str) -> CommitRequest:
+        """Its change of the rows that the newest snapshot has."""
         timeline = stage.timeline()
         read = timeline.latest()
         entries = timeline.entries(timeline.manifests(read)) if read is not None else []

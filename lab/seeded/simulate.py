@@ -12,14 +12,17 @@ from dataclasses import asdict, dataclass, field
 from math import ceil
 from typing import Any
 
+from ...coordinator.commit.committer import Committer
 from ...coordinator.commit.receipt import Receipt
-from ...coordinator.commit.request import CommitRequest
-from ...core import options as opt
-from ...core.errors import LakelatchError, OutcomeUnknown
-from ..actors.jobs import Actor, Role, data_entry
-from ..world.stage import Stage, lab_schema
+from ...core.errors import CommitConflict, LakelatchError, OutcomeUnknown
+from ..actors.jobs import Actor, Role
+from ..actors.row_changers import MOST_PLANS
+from ..world.stage import Stage
 from .schedule import Simulation, Weather
 from .seeds import ROUGH
+from .workloads import Workload, workload
+
+PLAIN = workload("append")
 
 
 @dataclass(frozen=True)
@@ -76,15 +79,15 @@ def simulate(
     latency_ms: float = 50.0,
     faults: float = 0.0,
     seed: int = 0,
-    groups: bool = False,
+    work: Workload = PLAIN,
     ended: Callable[[int], None] = lambda commits: None,
 ) -> Forecast:
-    """Let writers append to one table, each as fast as it can, with the table's default options.
+    """Let writers commit to one table, each as fast as it can.
 
     Args:
         commits: of each writer.
         faults: 0 for no faults; 1 loses, cuts, throttles or refuses about every fifth create.
-        groups: the table has option `commit.group` = `auto`.
+        work: the table, and what each job does to it; by default appends to a table with default options.
         ended: called after each commit with the number of commits that have ended so far.
 
     >>> forecast = simulate(2, commits=2)
@@ -92,26 +95,22 @@ def simulate(
     (4, 0)
     """
     rough = {name: min(1.0, share * faults) for name, share in ROUGH.faults.items()}
-    options = {opt.COMMIT_MAX_RETRIES.key: str(opt.COMMIT_MAX_RETRIES.default)}
-    if groups:
-        options[opt.COMMIT_GROUP.key] = opt.GROUP_AUTO
-    simulation = Simulation(seed, Weather(latency_ms / 1000, rough, 0.0), lab_schema(**options))
+    simulation = Simulation(seed, Weather(latency_ms / 1000, rough, 0.0), work.schema)
+    simulation.objects = {"schema/schema-0": work.schema.to_json()} if work.schema.primary_keys else {}
     ledger = _Ledger(ended)
     for number in range(writers):
-        simulation.add(Actor(f"w{number}-", _busy(commits, ledger)))
+        simulation.add(Actor(f"w{number}-", _busy(commits, work, ledger)))
     simulation.run()
     return _forecast(writers, simulation, ledger)
 
 
-def _busy(commits: int, ledger: _Ledger) -> Role:
+def _busy(commits: int, work: Workload, ledger: _Ledger) -> Role:
     def role(stage: Stage) -> None:
         committer = stage.committer()
         for number in range(commits):
-            entry = data_entry(f"{stage.name}{number}")
-            request = CommitRequest(kind="APPEND", entries=(entry,), commit_user=stage.name)
             began_s = stage.clock.now_s
             try:
-                ledger.receipts.append(committer.commit(request))
+                ledger.receipts.append(_landed(stage, committer, work, number))
                 ledger.waits_ms.append((stage.clock.now_s - began_s) * 1000)
             except OutcomeUnknown:
                 ledger.unknown += 1
@@ -121,6 +120,16 @@ def _busy(commits: int, ledger: _Ledger) -> Role:
             committer.settle()
 
     return role
+
+
+def _landed(stage: Stage, committer: Committer, work: Workload, number: int) -> Receipt:
+    """One commit, which is planned again after each conflict, as jobs run again."""
+    for _ in range(MOST_PLANS - 1):
+        try:
+            return committer.commit(work.request(stage, committer, number))
+        except CommitConflict:
+            continue
+    return committer.commit(work.request(stage, committer, number))
 
 
 def _forecast(writers: int, simulation: Simulation, ledger: _Ledger) -> Forecast:

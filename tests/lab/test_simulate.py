@@ -16,6 +16,7 @@ from lakelatch.coordinator.commit.request import CommitRequest
 from lakelatch.lab.actors.jobs import Actor, data_entry
 from lakelatch.lab.seeded.schedule import Simulation, Weather
 from lakelatch.lab.seeded.simulate import simulate
+from lakelatch.lab.seeded.workloads import workload
 from lakelatch.lab.world.stage import Stage
 
 STARVED = 20
@@ -81,16 +82,37 @@ def test_concurrent_requests_take_the_time_of_the_longest() -> None:
 
 def test_groups_land_many_jobs_in_few_snapshots() -> None:
     """Without a limit of time in virtual seconds, but with one of snapshots: 24 appends need a fraction of them."""
-    alone, together = (simulate(24, commits=1, latency_ms=20, groups=groups) for groups in (False, True))
+    alone, together = (simulate(24, commits=1, latency_ms=20, work=workload(rides=rides)) for rides in (False, True))
     assert alone.committed == together.committed == 24
     assert sum("create snapshot/" in line and line.endswith("ok 200") for line in together.trace) <= 6
     assert together.p50_ms < alone.p50_ms / 2
     assert together.requests_per_commit < alone.requests_per_commit
 
 
+@pytest.mark.parametrize("table", ["upsert", "bucketed"])
+def test_a_hundred_writers_of_rows_with_numbers_ride_together(table: str) -> None:
+    """Their numbers are compared by what snapshots say, without a look at manifests."""
+    forecast = simulate(100, commits=5, latency_ms=20.0, work=workload(table, rides=True))
+    assert (forecast.committed, forecast.failed) == (500, 0)
+    assert forecast.p50_ms <= 350
+    assert forecast.p99_ms <= 600
+    assert forecast.commits_per_minute >= 10_000
+    assert forecast.requests_per_commit <= 20
+
+
+@pytest.mark.parametrize("writers", [4, 16])
+@pytest.mark.parametrize("table", ["bucketed", "upsert", "overwrite", "update"])
+def test_nobody_starves_whatever_the_writers_do(table: str, writers: int) -> None:
+    """Without riding: in virtual time, the slowest commits wait a few times as long as the others."""
+    forecast = simulate(writers, commits=5, latency_ms=20.0, work=workload(table))
+    assert (forecast.committed, forecast.failed, forecast.unknown) == (5 * writers, 0, 0)
+    assert forecast.p99_ms <= 5 * forecast.p50_ms
+    assert forecast.slowest_ms <= 10 * forecast.p50_ms
+
+
 def test_a_writer_that_was_carried_does_not_look_for_the_snapshot_that_it_has_just_read() -> None:
     """It has waited for that snapshot, so another is not to be expected before its next commit begins."""
-    forecast = simulate(8, commits=10, latency_ms=20, groups=True)
+    forecast = simulate(8, commits=10, latency_ms=20, work=workload(rides=True))
     first_looks, commits = 8, 80
     looks = sum("list snapshot/" in line for line in forecast.trace)
     assert forecast.committed == commits
