@@ -42,24 +42,25 @@ class BaseNumbers:
     def largest(self, partitions: set[bytes]) -> Mapping[PartitionBucket, int]:
         """The largest number of each bucket of some partitions; buckets without rows are missing, or have that of others."""
         said = row_numbers(self.snapshot)
-        if said is not None:
-            return _Everywhere(said.largest)
-        return self._knows.buckets.of(self._manifests(), partitions, codec_of(self._schema).fields, self._read).last
+        return _Everywhere(said.largest) if said is not None else self.buckets(partitions).last
+
+    def buckets(self, partitions: set[bytes]) -> Buckets:
+        """What its manifests say about the buckets of some partitions."""
+        return self._knows.buckets.of(self.manifests, partitions, codec_of(self._schema).fields, self._read)
 
     def bucket_count(self, partition: bytes) -> int | None:
         """The number of buckets of a partition's files; None if it has none in real buckets."""
         said = row_numbers(self.snapshot)
         if said is not None and said.buckets == self._schema.options.get(opt.POSTPONE_DEFAULT_BUCKETS):
             return said.buckets  # of all partitions, and of one without files it is the same
-        manifests, fields = self._manifests(), codec_of(self._schema).fields
-        counts = self._knows.buckets.of(manifests, {partition}, fields, self._read).counts.get(partition, set())
+        counts = self.buckets({partition}).counts.get(partition, set())
         if len(counts) > 1:  # it was rescaled: only live files say which count holds
-            counts = Buckets.of(live(self._timeline.entries(manifests))).counts.get(partition, set())
+            counts = Buckets.of(live(self._timeline.entries(self.manifests))).counts.get(partition, set())
         return _real(counts)
 
     def bucket_counts(self) -> dict[bytes, int]:
         """The same, of all partitions that have files in real buckets."""
-        manifests = self._manifests()
+        manifests = self.manifests
         counts = self._knows.buckets.of(manifests, {b""}, (), self._read).counts
         if any(len(found) > 1 for found in counts.values()):
             counts = Buckets.of(live(self._timeline.entries(manifests))).counts
@@ -71,10 +72,11 @@ class BaseNumbers:
         said = row_numbers(self.snapshot)
         if said is not None:
             return said.largest
-        found = self._knows.buckets.of(self._manifests(), {b""}, (), self._read)
+        found = self._knows.buckets.of(self.manifests, {b""}, (), self._read)
         return max(found.last.values(), default=-1)
 
-    def _manifests(self) -> tuple[ManifestFile, ...]:
+    @property
+    def manifests(self) -> tuple[ManifestFile, ...]:
         """Those of the base, which are read where its snapshot does not say enough."""
         if self._whole is None:
             base = self._base.result()

@@ -33,7 +33,7 @@ from ...core.metadata.schema import TableSchema
 from ...core.metadata.snapshot import Snapshot, replaced_by
 from ...core.metadata.table_identity import identity_of
 from ...core.paths import TablePaths
-from ...core.places import FileKeys, codec_of
+from ...core.places import FileKeys
 from ...core.side_effects import check_side_effects
 from ...core.typed import assert_never
 from ..history.base import Base
@@ -55,6 +55,7 @@ from ..protocol.snapshot_ref import SnapshotRef
 from ..surroundings import MACHINE, Surroundings
 from ..watching.observe import Watch, watch
 from ..watching.watcher import About
+from .aftercare import Aftercare
 from .attempt import FileNames, MetadataWriter
 from .base_numbers import BaseNumbers
 from .checks.layout import follow_landed
@@ -66,7 +67,6 @@ from .retries import RetryPolicy
 from .riding.group import Group, may_ride
 from .riding.rider import Rider, read_rider
 from .run import CommitRun
-from .settling.bucket_numbers import Buckets
 from .settling.hash_indexes import HashIndexes
 from .side_by_side import UPLOAD_THREADS
 from .time_budget import TimeBudget
@@ -327,18 +327,8 @@ class Committer:
         """The sequence numbers of the newest snapshot, which is looked for from now on. The next commit builds on it."""
         return BaseNumbers(self._timeline(self.store), self._knows, self.schema, self._around, self._pool)
 
-    def landed(self, partitions: set[bytes]) -> tuple[Snapshot, Buckets] | None:
-        """The newest snapshot that is known, after a commit its own, and what its manifests say about the buckets of some
-        partitions; None if none is known. Reads only manifests that this committer has neither written nor read.
-        """
-        base = self._knows.newest.get()
-        if base is None or base.snapshot is None or base.unread:
-            return None
-        timeline, fields = self._timeline(self.store), codec_of(self.schema).fields
-        found = self._knows.buckets.of(
-            base.manifests, partitions, fields, lambda unread: timeline.parallel(timeline.entries_of, unread)
-        )
-        return base.snapshot, found
+    def aftercare(self) -> Aftercare:
+        return Aftercare(self._timeline(self.store), self.schema, self._around, self._knows, self._pool, self._aside)
 
     def learn(self, base: Base) -> None:
         """Take note of a snapshot that was the newest a moment ago, so that the next commit need not look for it."""
@@ -347,12 +337,6 @@ class Committer:
     def meet(self, others: int, attempt_s: float) -> None:
         """Note that other writers commit, as a lost race does. `attempt_s`: the seconds that an attempt takes on this store."""
         self._knows.crowd.observe(others, attempt_s, self._around.monotonic_s())
-
-    def does_its_share(self) -> bool:
-        """Whether this writer should do work that any of those who commit at the same time could do, and one of them has to."""
-        crowd = self._knows.crowd
-        others = crowd.size if crowd.is_near(self._around.monotonic_s()) else 0.0
-        return self._around.uniform(0.0, 1.0) * (1.0 + others) <= 1.0
 
     def settle(self) -> None:
         """Wait for hint writes, clean-up and upkeep of commits that have already returned."""

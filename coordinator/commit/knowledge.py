@@ -11,6 +11,7 @@ import math
 from ...backends.requests.threads import PerProcess, forked_lock
 from ...core.metadata.schema import TableSchema
 from ..history.base import Base
+from ..history.kept_files import KeptFiles
 from ..history.timeline import Timeline
 from ..identities.recall import Known
 from ..surroundings import Surroundings
@@ -22,6 +23,8 @@ from .settling.bucket_numbers import BucketMemory
 from .settling.declared import Numbering
 from .settling.hash_indexes import HashMemory
 from .settling.settler import Settler
+
+_KEPT_BYTES = 16 << 20
 
 
 class NewestBase:
@@ -54,6 +57,7 @@ class Knowledge:
     """One committer's knowledge of its table.
 
     Attributes:
+        files: manifests that were read after commits, to compact buckets.
         hinted_s: when its last hint was written, in monotonic seconds.
         writer_id: this committer's name in the snapshots that it makes; a forked child process gets another.
     """
@@ -65,6 +69,7 @@ class Knowledge:
         self.hashes = HashMemory()
         self.identities = Known()
         self.schemas = {schema.id: schema}
+        self.files = KeptFiles(_KEPT_BYTES)
         self.crowd = Crowd()
         self.hinted_s = -math.inf
         self.writer_id = PerProcess(lambda: around.new_uuid().hex[:16])

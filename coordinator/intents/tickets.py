@@ -1,6 +1,6 @@
 """Tickets: commits that wait for the table say so, and let those go first that came before them.
 
-Owns: `Ticket`. Must not know: when a commit takes one, how long a turn lasts. Source: decision 116.
+Owns: `Ticket`, `withdraw`. Must not know: when a commit takes one, how long a turn lasts. Source: decision 116.
 Invariant: a ticket decides nothing. Whoever sees none, or a wrong number of them, loses a race at most. So whatever is wrong
 with the store or with a file is no error of the commit, and nothing is kept in memory or in snapshots for tickets.
 """
@@ -8,12 +8,12 @@ with the store or with a file is no error of the commit, and nothing is kept in 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
 from ...backends.requests.refusals import DeletionRefused
-from ...backends.store import ObjectInfo
+from ...backends.store import ObjectInfo, Store
 from ...core.errors import LakelatchError
 from ..history.timeline import Timeline
 from .shelf import folder_of, glance
@@ -23,6 +23,19 @@ _OVER = b"over"
 """What is in a ticket that could not be deleted; a ticket that counts is empty."""
 STALE_AFTER_MS = 60_000
 """A ticket that is so much older than the newest one is that of a dead process. Until then it costs the others a turn."""
+
+
+def withdraw(store: Store, keys: Sequence[str]) -> frozenset[str]:
+    """Take tickets away. Returns those that the store keeps: they say that they are over, and stay until the table is cleaned."""
+    try:
+        store.delete_many(keys)
+    except LakelatchError as error:
+        kept = frozenset(error.kept if isinstance(error, DeletionRefused) else ())
+        for key in kept:
+            with suppress(LakelatchError):
+                store.put(key, _OVER)
+        return kept
+    return frozenset()
 
 
 @dataclass
@@ -51,15 +64,9 @@ class Ticket:
         """
         if self.number is None:
             return True
-        key, stale, self.number = self._key, self._stale, None
-        try:
-            self.timeline.store.delete_many([key, *stale])
-        except LakelatchError as error:
-            if isinstance(error, DeletionRefused) and key in error.kept:
-                with suppress(LakelatchError):
-                    self.timeline.store.put(key, _OVER)
-                return False
-        return True
+        key = self._key
+        self.number = None
+        return key not in withdraw(self.timeline.store, [key, *self._stale])
 
     @property
     def _place(self) -> tuple[int, str]:

@@ -178,6 +178,12 @@ def may_hold(manifest: ManifestFile, partitions: Collection[bytes], fields: Sequ
     return False
 
 
+def may_hold_buckets(manifest: ManifestFile, buckets: Collection[int]) -> bool:
+    """Can a manifest have entries of any of these buckets? Those of older writers do not say which they have."""
+    low, high = manifest.min_bucket, manifest.max_bucket
+    return low is None or high is None or any(low <= bucket <= high for bucket in buckets)
+
+
 def _may_be(value: Any, low: Any, high: Any, null_count: int | None) -> bool:
     if value is None:
         return null_count is None or null_count > 0

@@ -38,6 +38,14 @@ from .key_order import (
 from .returning import Returning
 
 Entries = tuple[ManifestEntry, ...]
+
+
+def _adds_above(merged: int, snapshot: Snapshot) -> bool:
+    said = row_numbers(snapshot)
+    spans = said.writes if said is not None and snapshot.commit_kind == "APPEND" else None
+    return spans is not None and all(span == NO_ROWS or span.first > merged for span in spans)
+
+
 MOST_COMPARED = 16
 """What so many snapshots say is read to see that the numbers of a commit are its own; above more, manifests are read instead."""
 
@@ -82,7 +90,12 @@ class KeyRules:
         return stamped(entries, snapshot_id) if self.order.by_snapshot and self.request.kind != "COMPACT" else entries
 
     def older_rows(self, entries: Entries, base: Base) -> Conflict | None:
-        if not self.order.by_number or self._is_read(base) or all(e.kind == ADD for e in entries):
+        if (
+            not self.order.by_number
+            or self._is_read(base)
+            or all(e.kind == ADD for e in entries)
+            or self.still_holds(base)
+        ):
             return None
         changes = self.since.since(self.request.read_snapshot, base.snapshot)
         if isinstance(changes, Conflict):
@@ -101,7 +114,7 @@ class KeyRules:
 
     def runs_overlap(self, entries: Entries, base: Base) -> Conflict | None:
         """Check the levels that get files. What the request read is its own affair; what came since is not."""
-        if not self.schema.primary_keys or not in_runs(entries) or self._is_read(base):
+        if not self.schema.primary_keys or not in_runs(entries) or self._is_read(base) or self.still_holds(base):
             return None
         if self.schema.options.get(opt.CLUSTERED_BY_OTHERS):
             return None
@@ -144,6 +157,17 @@ class KeyRules:
             return False
         self.have_compared(base)
         return True
+
+    def still_holds(self, base: Base) -> bool:
+        """Whether the snapshots themselves say of a compaction that nothing came since it was planned but newer rows. Its files
+        are all there then, and no manifest has to be read to see that.
+        """
+        request = self.request
+        if type(request) is not CommitRequest or request.kind != "COMPACT" or not has_numbers(self.schema):
+            return False
+        merged = max((e.file.max_sequence_number for e in request.entries if e.kind != ADD), default=-1)
+        since = self.since.snapshots(request.read_snapshot, base.snapshot, MOST_COMPARED)
+        return since is not None and all(_adds_above(merged, snapshot) for snapshot in since)
 
     def _is_above(self, span: Span) -> bool:
         """Whether the rows are newer than all that the commit read before it began."""

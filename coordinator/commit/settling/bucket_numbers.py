@@ -12,12 +12,12 @@ deleted files. Each manifest that may hold a written partition is read once, and
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ....core.metadata.change import owner_of
 from ....core.metadata.data_file import ADD, EMPTY_ROW, SOURCE_APPEND, ManifestEntry, PartitionBucket
-from ....core.metadata.folding import may_hold
+from ....core.metadata.folding import may_hold, may_hold_buckets
 from ....core.metadata.manifest import ManifestFile
 from ....core.paths import POSTPONE_BUCKET
 from ....core.rows.partition import PartitionCodec
@@ -88,11 +88,16 @@ class BucketMemory:
         partitions: set[bytes],
         fields: Sequence[Field],
         read: Callable[[Sequence[ManifestFile]], Iterable[Iterable[ManifestEntry]]],
+        buckets: Collection[int] | None = None,
     ) -> Buckets:
-        """The combined summary of the manifests that may hold some partitions; summaries of other manifests are dropped."""
+        """The combined summary of the manifests that may hold some partitions, and some buckets if they are given; summaries of
+        other manifests are dropped.
+        """
         names = {m.file_name: m for m in manifests}
         known = {name: found for name, found in self._known.items() if name in names}
         wanted = [m for m in names.values() if may_hold(m, partitions, fields)]
+        if buckets is not None:
+            wanted = [m for m in wanted if may_hold_buckets(m, buckets)]
         unread = [m for m in wanted if m.file_name not in known]
         for manifest, entries in zip(unread, read(unread), strict=True):
             known[manifest.file_name] = Buckets.of(entries)

@@ -96,7 +96,7 @@ def declared(
     """What a snapshot with these entries says above one that says `base`. `same_index`: no deletion vector changes."""
     writes: tuple[Span, ...] | None = None
     merged = -1
-    if same_index and only_adds_rows(request):
+    if same_index and only_adds_rows(request) and not any(entry.file.level for entry in entries):
         writes = (Numbers.of(entries).span,)
     elif same_index and request.kind == "COMPACT":
         groups = Landed(0, "COMPACT", "", Change(entries, (), 0)).groups(lambda partition: True)

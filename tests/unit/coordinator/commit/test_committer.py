@@ -205,7 +205,7 @@ def test_the_look_for_an_identity_serves_the_commit_that_follows() -> None:
     world.inner.put("schema/schema-1", replace(world.schema, id=1).to_json())
     first = world.committer()
     assert first.lookup("etl", 1, commits_next=True) is None
-    assert first.landed(set()) is None, "its manifests were not read yet"
+    assert first.aftercare().known([]) is None, "its manifests were not read yet"
     assert first.commit(world.request("a2", commit_user="etl", identifier=1)).attempts == 1
     timeline = world.mine._timeline(world.store)
     landed = timeline.snapshot(2)
@@ -401,13 +401,13 @@ def test_another_commit_after_an_unknown_one_looks_at_the_store_first() -> None:
 
 def test_what_landed_last_is_known_without_a_request() -> None:
     world = World()
-    assert world.mine.landed({world.codec.encode(("a",))}) is None
+    assert world.mine.aftercare().known([(world.codec.encode(("a",)), 0)]) is None
     world.append("a1")
     world.store.reset()
-    found = world.mine.landed(set())
+    found = world.mine.aftercare().known([])
     assert found is not None and found[0].id == 1
     assert world.store.snapshot().requests == 0
-    known, other = world.mine.landed({world.codec.encode(("a",))}), world.other.landed(set())
+    known, other = world.mine.aftercare().known([(world.codec.encode(("a",)), 0)]), world.other.aftercare().known([])
     assert known is not None and other is None
     assert known[1].counts == {world.codec.encode(("a",)): {-1}}
 
@@ -475,9 +475,9 @@ def test_one_of_those_who_commit_at_once_does_what_any_of_them_could(drawn: floa
     world.mine._around = replace(world.around, uniform=lambda least, most: drawn)
     if others:
         world.mine.meet(others, 0.5)
-    assert world.mine.does_its_share() is does
+    assert world.mine.aftercare().does_its_share() is does
     world.now_s += 60.0
-    assert world.mine.does_its_share() is (drawn <= 1.0), "they have gone"
+    assert world.mine.aftercare().does_its_share() is (drawn <= 1.0), "they have gone"
 
 
 def test_who_loses_again_takes_a_ticket() -> None:

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 from unit.table.compaction.test_compact_keys import again, batch, created, kinds, levels, upsert, values
 
+from lakelatch.coordinator.commit.aftercare import Aftercare
 from lakelatch.core.errors import CommitConflict
 from lakelatch.table.compaction import inline
 from lakelatch.table.table import Table
@@ -23,7 +24,7 @@ def writing(**options: str) -> Table:
 
 def share(table: Table, monkeypatch: pytest.MonkeyPatch, does: bool) -> None:
     """Whether it is this writer that compacts what can wait."""
-    monkeypatch.setattr(table.committer, "does_its_share", lambda: does)
+    monkeypatch.setattr(Aftercare, "does_its_share", lambda self: does)
 
 
 @pytest.fixture(autouse=True)
