@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -12,13 +13,15 @@ from marked_rows import vector
 
 import lakelatch as ll
 from lakelatch.backends.memory import MemoryStore
-from lakelatch.backends.store import PutOutcome
+from lakelatch.backends.store import PutOutcome, Store
 from lakelatch.coordinator.commit.message import PendingUpload, entries_of
 from lakelatch.coordinator.commit.receipt import Receipt
 from lakelatch.coordinator.commit.request import CommitRequest, Remarks
+from lakelatch.coordinator.history.row_numbers import NUMBERS_PROPERTY
 from lakelatch.core.metadata.data_file import ADD, DELETE, DeletionVectorRange, IndexEntry, IndexFile, ManifestEntry
 from lakelatch.core.metadata.deletion_vector import INDEX_TYPE, decode_vector
 from lakelatch.core.metadata.schema import TableSchema
+from lakelatch.core.paths import TablePaths
 from lakelatch.core.places import FileKeys
 from lakelatch.table.table import Table
 from lakelatch.table.writing.writer import TableWriter
@@ -110,6 +113,21 @@ def publish(
         remarks=Remarks(properties=dict(properties or {})),
     )  # fmt: skip
     return reopened(table).committer.commit(request)
+
+
+def without_numbers(store: Store, snapshot_id: int) -> None:
+    """A snapshot as another engine, or an earlier version, leaves it: it does not say which sequence numbers its rows have."""
+    said(store, snapshot_id, None)
+
+
+def said(store: Store, snapshot_id: int, text: str | None) -> None:
+    """Lets a snapshot say this of its sequence numbers."""
+    key = TablePaths().snapshot(snapshot_id)
+    raw = json.loads(store.get(key))
+    raw["properties"] = {name: value for name, value in raw["properties"].items() if name != NUMBERS_PROPERTY}
+    if text is not None:
+        raw["properties"][NUMBERS_PROPERTY] = text
+    store.put(key, json.dumps(raw).encode())
 
 
 def index_of(table: Table) -> list[IndexEntry]:

@@ -112,11 +112,16 @@ def test_lost_attempts_are_counted_and_named(table: Table) -> None:
 
 @pytest.mark.parametrize(
     ("options", "told"),
-    [({}, True), ({"commit.group": "auto"}, False), ({"bucket": "2", "bucket-key": "v"}, False)],
-    ids=["off", "auto", "buckets"],
+    [
+        ({}, True),
+        ({"commit.group": "auto"}, False),
+        ({"bucket": "2", "bucket-key": "v"}, True),
+        ({"row-tracking.enabled": "true"}, False),
+    ],
+    ids=["off", "auto", "buckets", "row ids"],
 )
 def test_an_append_that_lost_races_alone_could_have_ridden(options: dict[str, str], told: bool) -> None:
-    made = ll.create_table(f"memory://alone-{len(options)}-{told}/t", pa.schema([("v", pa.int64())]), options=options)
+    made = ll.create_table(f"memory://alone-{'-'.join(options)}/t", pa.schema([("v", pa.int64())]), options=options)
     for value in range(3):
         made.append(pa.table({"v": [value]}))
     snapshot = with_lost(made, [{"id": 2, "to": "one", "by": "her"}])
@@ -125,6 +130,9 @@ def test_an_append_that_lost_races_alone_could_have_ridden(options: dict[str, st
     carried = replace(snapshot, properties={**(snapshot.properties or {}), CARRIES_PROPERTY: '[["me",null,"c",1]]'})
     assert line not in explain(made.timeline, carried)
     assert line not in explain(made.timeline, replace(snapshot, commit_kind="OVERWRITE"))
+    assert line not in explain(made.timeline, replace(snapshot, operation="MERGE")), (
+        "its rows were computed from others"
+    )
     assert line not in explain(made.timeline, made.timeline.snapshot(3)), "it lost none"
 
 

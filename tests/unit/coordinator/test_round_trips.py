@@ -557,8 +557,8 @@ EXPECTED: dict[Callable[[World], str], str] = {
         "put data, 4 put list, 2 put manifest"
     ),
     cold_append_to_one_bucket: (
-        "create snapshot, 2 get list, 2 get manifest, 2 get snapshot, list schemas, list snapshots, put LATEST, put data, "
-        "2 put list, put manifest"
+        "create snapshot, 2 get list, 2 get snapshot, list schemas, list snapshots, put LATEST, put data, 2 put list, "
+        "put manifest"
     ),
     warm_upsert: (
         "create snapshot, get schema, 4 get snapshot, list snapshots, put LATEST, put data, 2 put list, put manifest"
@@ -568,11 +568,11 @@ EXPECTED: dict[Callable[[World], str], str] = {
         "put data, 2 put list, put manifest"
     ),
     upsert_beaten_by_an_older_job: (
-        "2 create snapshot, delete list, get LATEST, 2 get list, 2 get manifest, get schema, 7 get snapshot, "
+        "2 create snapshot, delete list, get LATEST, 2 get list, get manifest, get schema, 7 get snapshot, "
         "2 list snapshots, put LATEST, put data, 3 put list, put manifest"
     ),
     upsert_beaten_by_a_newer_job: (
-        "2 create snapshot, delete list, get LATEST, 3 get list, 2 get manifest, get schema, 7 get snapshot, "
+        "2 create snapshot, delete list, get LATEST, 2 get list, get manifest, get schema, 7 get snapshot, "
         "2 list snapshots, put LATEST, put data, 3 put list, put manifest"
     ),
     upsert_beaten_by_a_job_with_its_numbers: (

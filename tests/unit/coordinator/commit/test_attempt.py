@@ -21,7 +21,7 @@ from lakelatch.coordinator.commit.attempt import (
     committer_of,
 )
 from lakelatch.coordinator.commit.request import CommitRequest, LayoutDecision, Remarks
-from lakelatch.coordinator.history.lost import ATTEMPTS_PROPERTY, lost_attempts, replaced_before
+from lakelatch.coordinator.history.lost import ATTEMPTS_PROPERTY, lost_attempts, replaced_before, replaced_property
 from lakelatch.coordinator.history.timeline import BASE_PROPERTY
 from lakelatch.coordinator.identities.memory import IDENTIFIERS_PROPERTY, Memory
 from lakelatch.coordinator.intents.carried import CARRIES_PROPERTY, Carried, carried_by
@@ -251,7 +251,7 @@ def test_a_snapshot_that_another_writer_put_in_the_place_of_ours_is_recorded() -
     assert replaced_before(built()) == []
     ours, theirs = replace(BASE, commit_user="us"), replace(BASE, uuid="another")
     wanted = {"id": 4, "identity": ours.identity, "user": "us", "by": theirs.identity}
-    assert replaced_before(built(replaced=[(ours, theirs)])) == [wanted]
+    assert replaced_before(built(properties=replaced_property([(ours, theirs)]))) == [wanted]
     assert ours.identity != theirs.identity
 
 

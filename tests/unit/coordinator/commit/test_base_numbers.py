@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from changes import reopened
+from changes import reopened, said, without_numbers
 
 import lakelatch as ll
 from lakelatch.backends.memory import MemoryStore
@@ -19,6 +19,7 @@ from lakelatch.coordinator.commit.base_numbers import BaseNumbers
 from lakelatch.coordinator.commit.knowledge import Knowledge
 from lakelatch.coordinator.commit.request import CommitRequest, Restoration
 from lakelatch.coordinator.history.base import Base
+from lakelatch.coordinator.history.row_numbers import row_numbers
 from lakelatch.coordinator.history.timeline import Timeline
 from lakelatch.coordinator.surroundings import MACHINE, Surroundings
 from lakelatch.core.metadata.data_file import ADD, DataFile, ManifestEntry
@@ -49,11 +50,12 @@ class Asked(MemoryStore):
 class World:
     """A table with fixed buckets whose files are made up, and jobs that begin on it."""
 
-    def __init__(self, threads: Executor, buckets: int = 4) -> None:
+    def __init__(self, threads: Executor, buckets: int = 4, *, says: bool = False) -> None:
+        """`says`: its snapshots say which sequence numbers their rows have."""
         url = f"memory://base-numbers-{next(NUMBERS)}/t"
         options = {"bucket": str(buckets), "bucket-key": "v"}
         made = ll.create_table(url, SCHEMA, partition_by=["part"], options=options)
-        self.store, self.threads = Asked(url), threads
+        self.store, self.threads, self.says = Asked(url), threads, says
         self.table = Table(self.store, made.schema)
         self.timeline = Timeline(self.store, TablePaths())
         self.knows = Knowledge(MACHINE, made.schema)
@@ -70,8 +72,10 @@ class World:
         if replaces:
             more = {"kind": "OVERWRITE", "target": partition.__eq__, "read_snapshot": self.timeline.latest()}
         committer = reopened(self.table).committer
-        committer.commit(CommitRequest(entries=entries, commit_user="job", **more))
+        receipt = committer.commit(CommitRequest(entries=entries, commit_user="job", **more))
         committer.settle()
+        if not self.says:
+            without_numbers(self.store, receipt.snapshot_id)
 
     def begin(self, around: Surroundings = MACHINE, **schema: Any) -> BaseNumbers:
         """A job begins, and its look at the newest snapshot ends."""
@@ -79,6 +83,10 @@ class World:
         numbers = BaseNumbers(self.timeline, self.knows, replace(self.table.schema, **schema), around, self.threads)
         assert numbers.snapshot == self.timeline.latest()
         return numbers
+
+    def postponed(self, buckets: int) -> dict[str, str]:
+        """The options of a table whose new partitions get so many buckets."""
+        return {"bucket": "-2", "postpone.default-bucket-num": str(buckets)}
 
     def known(self) -> Base:
         found = self.knows.newest.get()
@@ -241,3 +249,68 @@ def test_the_newest_schema_is_the_newest_that_anybody_knows(world: World) -> Non
     world.begin()
     assert world.store.asked["list schema/"] == 0
     assert world.known().schema_id == 1, "the snapshot names it"
+
+
+# ------------------------------------------------------------------------------- what the snapshot itself says of them
+
+
+@pytest.fixture
+def telling(threads: Executor) -> World:
+    return World(threads, says=True)
+
+
+def test_a_snapshot_that_says_its_largest_number_is_believed_for_every_bucket(telling: World) -> None:
+    """Nothing is read but the snapshot; a larger number than a bucket has is as good as its own."""
+    telling.commit("a", 4, rows=10)
+    telling.commit("b", 4, bucket=3, rows=100)
+    numbers, a, b = telling.begin(), telling.place("a"), telling.place("b")
+    largest = row_numbers(telling.timeline.latest())
+    assert largest is not None
+    found = numbers.largest({a})
+    assert found[a, 0] == found[b, 3] == found[telling.place("c"), 1] == largest.largest
+    assert numbers.largest_of_all() == largest.largest
+    assert telling.store.asked["manifest"] == 0
+    assert telling.known().unread and telling.known().manifests == ()
+
+
+def test_the_bucket_count_that_a_snapshot_says_is_that_of_every_partition(telling: World) -> None:
+    telling.commit("a", 4)
+    numbers = telling.begin(option_texts=telling.postponed(4))
+    assert numbers.bucket_count(telling.place("a")) == 4
+    assert numbers.bucket_count(telling.place("b")) == 4
+    assert telling.store.asked["manifest"] == 0
+
+
+def test_another_bucket_count_than_new_partitions_get_is_read(telling: World) -> None:
+    """A partition without files gets the one of the options."""
+    telling.commit("a", 4)
+    numbers = telling.begin(option_texts=telling.postponed(2))
+    assert numbers.bucket_count(telling.place("a")) == 4
+    assert numbers.bucket_count(telling.place("b")) is None
+    assert telling.store.asked["manifest"] == 3, "two lists and a manifest"
+
+
+def test_lists_that_were_left_unread_are_read_once(telling: World) -> None:
+    telling.commit("a", 4)
+    telling.commit("b", 4)
+    numbers = telling.begin()
+    for _ in range(2):
+        assert numbers.bucket_counts() == {telling.place("a"): 4, telling.place("b"): 4}
+        assert telling.store.asked["manifest"] == 4, "two lists and two manifests"
+    assert len(telling.known().manifests) == 2 and not telling.known().unread
+    again = telling.begin()
+    assert again.bucket_counts() == {telling.place("a"): 4, telling.place("b"): 4}
+    assert telling.store.asked["manifest"] == 0, "they are known"
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "{", "[]", "{}", '{"largest":1,"buckets":4,"writes":[[1]],"merged":-1}', f'{{"largest":{1 << 63}}}'],
+)
+def test_what_cannot_be_understood_is_not_believed(telling: World, text: str) -> None:
+    telling.commit("a", 4, rows=10)
+    said(telling.store, 1, text)
+    numbers, a = telling.begin(), telling.place("a")
+    (found,) = numbers.largest({a}).items()
+    assert found[0] == (a, 0)
+    assert telling.store.asked["manifest"] == 3

@@ -6,27 +6,43 @@ import json
 import uuid
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
+from changes import written
 from hooked_store import HookedStore
 
 import lakelatch as ll
 from lakelatch.backends.local import LocalStore
 from lakelatch.backends.memory import MemoryStore
 from lakelatch.backends.store import ObjectInfo, PutOutcome, Unknown
+from lakelatch.coordinator.commit.request import CommitRequest
 from lakelatch.coordinator.commit.retries import Crowd
 from lakelatch.coordinator.commit.run import CommitRun
-from lakelatch.coordinator.history.timeline import Latest, Timeline
-from lakelatch.coordinator.intents.carried import carried_by, riders_of
+from lakelatch.coordinator.history.row_numbers import row_numbers
+from lakelatch.coordinator.history.timeline import BASE_PROPERTY, Latest, Timeline
+from lakelatch.coordinator.identities.memory import memory_of
+from lakelatch.coordinator.intents.carried import (
+    CARRIES_PROPERTY,
+    SAID_PROPERTY,
+    Carried,
+    carried_by,
+    riders_of,
+    said_by,
+    to_property,
+)
+from lakelatch.coordinator.intents.intent import Intent, Leader, Said
 from lakelatch.coordinator.journal.file_journal import FileJournal
 from lakelatch.coordinator.protocol import effects as do
 from lakelatch.coordinator.protocol import events as ev
+from lakelatch.coordinator.protocol.snapshot_ref import SnapshotRef
 from lakelatch.coordinator.surroundings import MACHINE
-from lakelatch.core.errors import OutcomeUnknown, RetriesExhausted, StoreUnavailable
+from lakelatch.core.errors import InvalidArgument, OutcomeUnknown, RetriesExhausted, StoreUnavailable
+from lakelatch.core.metadata.data_file import ManifestEntry
 from lakelatch.core.metadata.snapshot import Snapshot
 from lakelatch.core.paths import TablePaths
 from lakelatch.table.system import history_row
@@ -110,6 +126,21 @@ class World:
         self.loses()
         self.store.after["lakelatch/intents/"] = lambda: self.another(200, looks=True, **more)
 
+    def carried_again(self) -> None:
+        """The same, where the table has more snapshots by now."""
+        self.table.committer._knows.crowd = Crowd()
+        self.carried()
+
+    def written(self, *values: int) -> tuple[ManifestEntry, ...]:
+        """A data file with these rows, which no snapshot names yet."""
+        return written(self.table, rows(*values))
+
+    @property
+    def latest(self) -> Snapshot:
+        found = Timeline(self.store, TablePaths()).latest()
+        assert found is not None
+        return found
+
     @property
     def values(self) -> list[int]:
         return sorted(self.fresh.to_arrow()["v"].to_pylist())
@@ -147,14 +178,15 @@ def test_receipts_explain_and_the_history_name_the_leader_and_its_riders() -> No
     world.store.after["lakelatch/intents/"] = lambda: led.append(
         world.another(200, looks=True, commit_user="boss", identifier=1)
     )
-    receipt = world.table.append(rows(1, 2), commit_user="etl", identifier=7)
+    receipt = world.table.append(rows(1, 2), commit_user="etl", identifier=7, properties={"by": "me", "at": "night"})
     assert (receipt.leader, receipt.riders, led[0].leader, led[0].riders) == ("boss", 0, None, 1)
     assert "carried by boss, " in str(receipt)
     assert "with 1 other commit," in str(led[0])
     told = str(world.fresh.explain(3))
-    assert "  carries   1 other commits\n            etl/7: 2 rows\n" in told
+    assert "  carries   1 other commits\n            etl/7: 2 rows, by = me, at = night\n" in told
     row = history_row(world.fresh.timeline.snapshot(3))
-    assert row["riders"] == [{"commit_user": "etl", "identifier": 7, "rows": 2}]
+    said = {"by": "me", "at": "night"}
+    assert row["riders"] == [{"commit_user": "etl", "identifier": 7, "rows": 2, "properties": said}]
 
 
 @pytest.mark.parametrize("how", ["append", "transaction"])
@@ -201,24 +233,113 @@ def test_an_uncontended_append_sees_nothing_of_it() -> None:
     assert not any(key.startswith("lakelatch.carries") for key in latest.own_properties)
 
 
+def test_the_properties_of_each_commit_in_a_snapshot_are_told_apart() -> None:
+    """Those of the leader are the snapshot's own; a rider without any is not mentioned."""
+    world = World()
+    world.loses()
+
+    def carried() -> None:
+        world.another(200, looks=True, properties={"by": "boss"})
+
+    world.store.after["lakelatch/intents/"] = carried
+    world.table.append(rows(1), properties={"by": "me", "lang": "é"})
+    snapshot = world.latest
+    ((rider, said),) = said_by(snapshot).items()
+    assert [rider] == [one.commit for one in riders_of(snapshot)]
+    assert (said, snapshot.own_properties["by"]) == ({"by": "me", "lang": "é"}, "boss")
+    world.carried_again()
+    world.table.append(rows(2))
+    assert said_by(world.latest) == {}
+    assert SAID_PROPERTY not in world.latest.own_properties
+
+
 @pytest.mark.parametrize(
-    "more",
+    ("base", "leader", "rider", "wanted"),
     [
-        {"properties": {"by": "me"}},
-        {"watermark_ms": 5},
+        (None, None, 5, 5),
+        (None, 7, 5, 7),
+        (9, 7, 5, 9),
+        (None, 5, 7, 7),
+        (7, None, None, 7),
+        (None, None, None, None),
+        (None, None, 0, 0),
     ],
 )
-def test_what_says_something_of_its_own_commit_goes_alone(more: dict[str, Any]) -> None:
+def test_the_watermark_of_a_snapshot_is_the_largest_of_all_in_it_and_of_its_base(
+    base: int | None, leader: int | None, rider: int | None, wanted: int | None
+) -> None:
     world = World()
-    world.carried()
-    world.table.append(rows(1), **more)
-    assert not world.intents
-    assert "lakelatch/intents/" in world.store.after, "it registered an intent"
+    world.fresh.append(rows(50), watermark_ms=base)
+    world.carried(watermark_ms=leader)
+    assert world.table.append(rows(1), watermark_ms=rider).leader is not None
+    assert world.latest.watermark == wanted
+    assert world.values == [0, 1, 50, 100, 200]
 
 
-@pytest.mark.parametrize("options", [{"bucket": "2", "bucket-key": "v"}, {"row-tracking.enabled": "true"}])
-def test_what_is_numbered_on_its_base_goes_alone(options: dict[str, str]) -> None:
-    world = World(**options)
+def batch_beside(leader: str, identifier: int) -> tuple[World, Callable[[], ll.Receipt]]:
+    """Batch 3 of a stream asks to be carried, and this commit looks whom it can carry."""
+    world = World()
+    world.carried(commit_user=leader, identifier=identifier)
+    request = CommitRequest("APPEND", world.written(1), "pages", 3, in_order=True, query="q1")
+
+    def commit() -> ll.Receipt:
+        receipt = world.table.committer.commit(request)
+        world.table.committer.settle()
+        return receipt
+
+    return world, commit
+
+
+def test_a_batch_of_a_stream_rides_beside_others_and_its_query_is_remembered() -> None:
+    world, commit = batch_beside("boss", 4)
+    receipt = commit()
+    assert (receipt.leader, receipt.snapshot_id, world.values) == ("boss", 3, [0, 1, 100, 200])
+    assert memory_of(world.latest).users["pages"].query == "q1"
+    assert memory_of(world.latest).users["boss"].query == ""
+    assert commit().replayed
+
+
+def test_a_batch_of_a_stream_does_not_ride_beside_one_of_its_own_user() -> None:
+    """Of a stream the last batch alone is known: one that lands beside a later one would be as if it had never been."""
+    world, commit = batch_beside("pages", 2)
+    receipt = commit()
+    assert (receipt.leader, receipt.snapshot_id, world.values) == (None, 4, [0, 1, 100, 200])
+    world, commit = batch_beside("pages", 4)
+    with pytest.raises(InvalidArgument, match="identifier 3 of 'pages' is not above 4"):
+        commit()
+    assert world.values == [0, 100, 200]
+
+
+def test_of_two_batches_of_one_stream_a_leader_carries_the_first_it_finds() -> None:
+    world = World()
+    intents = [
+        Intent(f"c{n}", "pages", n, SnapshotRef(1, "u"), 0, -1, 1, (), said=Said("q1", in_order=True)) for n in (1, 2)
+    ]
+    base = replace(world.latest, id=1, uuid="u")
+    assert Leader(base, "own", "boss", 0, -1).choose(intents) == (intents[0],)
+    taken = to_property([Carried("boss", 1, "c8", 1), Carried("pages", 0, "c9", 1)])
+    later = replace(base, id=2, properties={**base.own_properties, CARRIES_PROPERTY: taken, BASE_PROPERTY: "1:u"})
+    assert Leader(later, "own", "boss", 0, -1).choose(intents) == (), "its user has a batch in the base"
+    assert len(Leader(later, "own", "boss", 0, -1).choose([replace(one, said=Said()) for one in intents])) == 2
+
+
+def test_rows_of_fixed_buckets_ride_with_numbers_of_their_own() -> None:
+    world = World(**{"bucket": "2", "bucket-key": "v"})
+    world.carried(commit_user="boss", identifier=1)
+    receipt = world.table.append(rows(*range(1, 9)), commit_user="etl", identifier=7)
+    world.table.committer.settle()
+    assert receipt.leader == "boss"
+    assert world.values == [*range(9), 100, 200]
+    said = row_numbers(world.latest)
+    assert said is not None and said.writes is not None
+    leader, rider = said.writes
+    assert not leader.meets(rider) and (said.largest, said.buckets) == (max(leader.last, rider.last), 2)
+    assert world.fresh.verify("all", data=True) == []
+    assert ll.open_table(world.url).append(rows(1), commit_user="etl", identifier=7).replayed
+
+
+def test_row_ids_that_follow_those_of_the_base_go_alone() -> None:
+    world = World(**{"row-tracking.enabled": "true"})
     world.carried()
     world.table.append(rows(1))
     assert "lakelatch/intents/" in world.store.after, "it registered an intent"

@@ -60,9 +60,7 @@ def test_plain_appends_ride(kind: type[CommitRequest]) -> None:
         (request(target=lambda partition: True), "it replaces partitions"),
         (request(index_entries=(IndexEntry(ADD, EMPTY_ROW, 0, IndexFile("HASH", "i", 1, 1)),)), "index files"),
         (request(keyed=KeyedRows(reads_keys=True)), "keys"),
-        (request(remarks=Remarks(properties={"a": "b"})), "properties are of one commit"),
-        (request(remarks=Remarks(statistics="stat-1")), "so are statistics"),
-        (request(remarks=Remarks(watermark_ms=0)), "and a watermark, of 1970 too"),
+        (request(remarks=Remarks(statistics="stat-1")), "statistics are of one snapshot"),
         (request(entries=()), "it has nothing to carry"),
         (request(entries=(FILE, FILE._replace(kind=DELETE))), "one file goes"),
         (request(entries=(FILE, FILE._replace(total_buckets=2))), "one file is numbered in its bucket"),
@@ -79,14 +77,71 @@ def test_what_depends_on_its_base_or_speaks_of_itself_goes_alone(alone: CommitRe
         ({}, []),
         ({"commit.group": "off"}, []),
         ({**AUTO, "row-tracking.enabled": "true"}, []),
-        ({**AUTO, "bucket": "1"}, ["k"]),
+        ({"bucket": "1"}, ["k"]),
         (AUTO, ["k"]),
+        ({**AUTO, "bucket": "1", "sequence.snapshot-ordering": "true", "write-only": "true"}, ["k"]),
     ],
-    ids=["by default", "off", "row ids", "primary key", "primary key, dynamic buckets"],
+    ids=["by default", "off", "row ids", "keys, by default", "dynamic buckets", "by snapshot"],
 )
 def test_tables_that_number_rows_or_do_not_ask_for_it_have_no_riders(options: dict[str, str], keys: list[str]) -> None:
+    """Row ids follow each other; which buckets keys are in, and which snapshot rows come from, the base says."""
     schema = new_schema(from_arrow_schema(FIELDS), primary_keys=keys, options=options)
-    assert not may_ride(request(), schema)
+    assert not may_ride(WRITTEN, schema)
+
+
+WRITTEN = request(remarks=Remarks(operation="WRITE"))
+
+
+@pytest.mark.parametrize(
+    "more",
+    [{"properties": {"a": "b"}}, {"watermark_ms": 0}, {"operation": "WRITE", "watermark_ms": 5}],
+    ids=["properties", "a watermark", "both kinds"],
+)
+def test_what_a_commit_says_of_itself_rides_with_it(more: dict[str, Any]) -> None:
+    assert may_ride(request(remarks=Remarks(**more)), SCHEMA)
+    assert may_ride(request(remarks=Remarks(**{"operation": "WRITE", **more})), NUMBERED)
+
+
+NUMBERED = new_schema(from_arrow_schema(FIELDS), primary_keys=["k"], options={**AUTO, "bucket": "2"})
+
+
+@pytest.mark.parametrize(
+    ("options", "keys"),
+    [
+        ({"bucket": "2"}, ["k"]),
+        ({"bucket": "-2"}, ["k"]),
+        ({"bucket": "2", "sequence.field": "k"}, ["k"]),
+        ({"bucket": "2", "bucket-key": "k"}, []),
+    ],
+    ids=["fixed buckets", "postponed", "ordered by a field", "no key"],
+)
+def test_rows_that_only_their_numbers_order_ride(options: dict[str, str], keys: list[str]) -> None:
+    schema = new_schema(from_arrow_schema(FIELDS), primary_keys=keys, options={**AUTO, **options})
+    assert may_ride(WRITTEN, schema)
+    assert may_ride(replace(WRITTEN, keyed=KeyedRows(changelog=(FILE,), compared=True)), schema), "with its changelog"
+    assert may_ride(replace(WRITTEN, in_order=True, query="q"), schema), "a batch of a stream"
+
+
+@pytest.mark.parametrize(
+    ("alone", "why"),
+    [
+        (request(), "nobody says that it only writes"),
+        (request(remarks=Remarks(operation="MERGE")), "its rows were computed from others"),
+        (request(of=RowChange, remarks=Remarks(operation="WRITE")), "and these too"),
+        (request("OVERWRITE", remarks=Remarks(operation="WRITE")), "it may replace files"),
+        (replace(WRITTEN, target=lambda partition: True), "it replaces partitions"),
+        (replace(WRITTEN, index_entries=(IndexEntry(ADD, EMPTY_ROW, 0, IndexFile("HASH", "i", 1, 1)),)), "index files"),
+        (replace(WRITTEN, keyed=KeyedRows(reads_keys=True)), "it was placed by the keys of others"),
+        (replace(WRITTEN, keyed=KeyedRows(hashes=(((EMPTY_ROW, 0), ()),))), "an index is made of its keys"),  # type: ignore[arg-type]
+        (replace(WRITTEN, entries=(FILE, FILE._replace(kind=DELETE))), "one file goes"),
+        (replace(WRITTEN, entries=()), "it has nothing to carry"),
+        (replace(WRITTEN, group="off"), "it is not to"),
+        (request(remarks=Remarks(operation="WRITE", statistics="stat-1")), "statistics are of one snapshot"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_of_numbered_rows_only_new_ones_ride(alone: CommitRequest, why: str) -> None:
+    assert not may_ride(alone, NUMBERED), why
 
 
 @pytest.mark.parametrize("option", ["auto", "off"])
@@ -94,8 +149,8 @@ def test_tables_that_number_rows_or_do_not_ask_for_it_have_no_riders(options: di
 def test_a_call_decides_before_the_option_of_the_table(option: str, group: Any) -> None:
     schema = new_schema(from_arrow_schema(FIELDS), options={"commit.group": option})
     assert may_ride(request(group=group), schema) == ((group or option) == "auto")
-    numbered = new_schema(from_arrow_schema(FIELDS), options={"commit.group": option, "bucket": "2", "bucket-key": "k"})
-    assert not may_ride(request(group=group), numbered)
+    tracked = new_schema(from_arrow_schema(FIELDS), options={"commit.group": option, "row-tracking.enabled": "true"})
+    assert not may_ride(request(group=group), tracked)
 
 
 def test_the_operation_of_a_commit_does_not_keep_it_from_riding() -> None:

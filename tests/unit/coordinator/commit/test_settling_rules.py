@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from changes import created, delete_rows, files, index_of, publish, reopened
+from changes import created, delete_rows, files, index_of, publish, reopened, said, without_numbers
 
 import lakelatch as ll
 from lakelatch.backends.around.metered import MeteredStore
@@ -19,6 +19,7 @@ from lakelatch.coordinator.commit.request import (
     CommitRequest,
     KeyedRows,
     ManifestMerge,
+    Remarks,
     Restoration,
     RowChange,
     RowsRead,
@@ -26,6 +27,7 @@ from lakelatch.coordinator.commit.request import (
 )
 from lakelatch.coordinator.commit.settling.settler import Settled, Settler
 from lakelatch.coordinator.history.base import Base
+from lakelatch.coordinator.history.row_numbers import NUMBERS_MAX, RowNumbers, Span, row_numbers
 from lakelatch.coordinator.history.timeline import Timeline
 from lakelatch.core.metadata.data_file import (
     ADD,
@@ -314,11 +316,40 @@ def test_an_overwrite_takes_the_index_files_of_its_partitions_away_even_if_it_na
 # ------------------------------------------------------------------------------------------------------------- buckets
 
 
-def test_rows_of_fixed_buckets_continue_the_numbers_of_the_base_without_reading_own_manifests() -> None:
+def test_rows_of_fixed_buckets_are_numbered_by_a_clock_above_what_their_base_says() -> None:
+    """So others need not know them; nothing is read, and on a later base the same rows keep their numbers."""
     table = created((), bucket="1", bucket_key="v")
     table.append(pa.table({"part": ["x"] * 3, "v": [1, 2, 3]}))
+    table.committer.settle()
+    before = row_numbers(latest(table))
+    assert before is not None
+    store = MeteredStore(table.store)
+    request = CommitRequest("APPEND", (entry("ours", 1),), "us", remarks=Remarks("WRITE"))
+    made = reopened(table).committer._run(request, "u", store, rides=False, crowded=False).settler
+    found, again = made.settle(base_of(table), 2), made.settle(base_of(table), 2)
+    assert isinstance(found, Settled) and isinstance(again, Settled) and found.numbers is not None
+    file = found.entries[0].file
+    assert file.min_sequence_number > before.largest
+    assert file.max_sequence_number == file.min_sequence_number + 4
+    assert again.entries == found.entries
+    assert found.numbers.writes == (Span(file.min_sequence_number, file.max_sequence_number),)
+    assert (found.numbers.largest, found.numbers.buckets) == (file.max_sequence_number, 1)
+    assert store.snapshot().requests == 0
+    late = NUMBERS_MAX - 9
+    said(table.store, 1, RowNumbers(late, 1).to_property())
+    assert settled(table, request).entries[0].file.min_sequence_number == late + 1, "later than any clock"
+    said(table.store, 1, before.to_property())
+    assert conflict(table, replace(request, entries=(entry("ours", 2),))) == "another_bucket_count"
+
+
+def test_rows_of_fixed_buckets_continue_the_numbers_of_a_silent_base_without_reading_own_manifests() -> None:
+    table = created((), bucket="1", bucket_key="v")
+    table.append(pa.table({"part": ["x"] * 3, "v": [1, 2, 3]}))
+    without_numbers(table.store, 1)
+    table = reopened(table)
     table.append(pa.table({"part": ["x"] * 2, "v": [4, 5]}))
     table.committer.settle()
+    without_numbers(table.store, 2)
     store = MeteredStore(table.store)
     request = CommitRequest("APPEND", (entry("ours", 1),), "us")
     made = table.committer._run(request, "u", store, rides=False, crowded=False).settler

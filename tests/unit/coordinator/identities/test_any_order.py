@@ -314,5 +314,5 @@ def test_two_commits_of_one_user_in_one_snapshot_are_both_remembered() -> None:
     table = opened(store)
     commit(table, "etl", 1)
     found = recall("etl", top(table), table.timeline, identifier=2)
-    after = found.after([("etl", 2), ("etl", 4)], SnapshotRef(2, "x"))
+    after = found.after([("etl", 2, ""), ("etl", 4, "")], SnapshotRef(2, "x"))
     assert after.users["etl"].ranges == ((1, 2), (4, 4))

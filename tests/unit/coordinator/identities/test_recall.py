@@ -276,7 +276,7 @@ def named_with(prefix: str, number: int) -> list[str]:
 def test_a_commit_without_identity_carries_the_memory_on(store: Any) -> None:
     memory = Memory(users=users("etl"))
     assert Recalled(4, memory).carried_on("etl", None, of(5), named) == (memory, ())
-    after, files = Recalled(4, memory).carried_on("job", 1, of(5), named, riders=[("rider", 2), ("etl", 8)])
+    after, files = Recalled(4, memory).carried_on("job", 1, of(5), named, riders=[("rider", 2, ""), ("etl", 8, "")])
     assert (list(after.users), files) == (["job", "rider", "etl"], ())
     etl = Trace(8, of(5), ((7, 8),), ((7, 1),))
     assert after.users == {"job": Trace.of(1, of(5)), "rider": Trace.of(2, of(5)), "etl": etl}
@@ -302,7 +302,7 @@ def test_what_an_overflow_needs_is_read_before_it_comes(store: Any, few: None) -
     room = with_room(recall("a", base, timeline(store)), [("a", 8), ("rider", 1)], base, timeline(store), Known())
     assert store.asked == [f"get {FOLDER}{PAGE}", f"get {FOLDER}{LEAF}"]
     assert (room.page, room.leaf) == (Page(users("x"), {"": LEAF}), Leaf("", users("y")))
-    after, files = room.carried_on("a", 8, of(5), named, riders=[("rider", 1)])
+    after, files = room.carried_on("a", 8, of(5), named, riders=[("rider", 1, "")])
     assert list(after.users) == ["a", "rider"]
     assert after.page == files[-1].name == "identities-page-new"
 

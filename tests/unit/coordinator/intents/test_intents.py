@@ -15,10 +15,11 @@ import pytest
 import lakelatch as ll
 from lakelatch.backends.memory import MemoryStore
 from lakelatch.coordinator.history.lineage import Untold
+from lakelatch.coordinator.history.row_numbers import NO_ROWS, NUMBERS_PROPERTY, RowNumbers, Span
 from lakelatch.coordinator.history.timeline import BASE_PROPERTY, Timeline, ref_of
 from lakelatch.coordinator.intents import shelf
 from lakelatch.coordinator.intents.carried import CARRIES_PROPERTY, Carried, carried_by, to_property
-from lakelatch.coordinator.intents.intent import Intent, Leader, parse_intent
+from lakelatch.coordinator.intents.intent import Intent, Leader, Numbered, Said, parse_intent
 from lakelatch.coordinator.intents.window import Aboard, Closed, StillOpen, Window, look_for
 from lakelatch.coordinator.maintenance.orphans import apply_clean, plan_orphans
 from lakelatch.coordinator.protocol.snapshot_ref import SnapshotRef
@@ -96,10 +97,41 @@ def test_the_manifests_of_an_intent_are_read_like_those_of_a_list() -> None:
     assert len(table.timeline.entries(read.manifests)) == 1
 
 
+def numbered(**more: Any) -> Intent:
+    """An upsert with a changelog, of a stream, with properties and a watermark."""
+    line = replace(EXAMPLE, file_name="manifest-c1-1")
+    said = Said("q", in_order=True, watermark_ms=0, properties={"é": "1"})
+    return intent(numbered=Numbered(Span(3, 9), 2, (line,), 4), said=said, **more)
+
+
+FULL = {name: value for name, value in json.loads(numbered().to_json()).items() if name not in ("manifests", "commit")}
+
+
+def without(raw: Any, name: str) -> Any:
+    return {key: value for key, value in raw.items() if key != name}
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        numbered(),
+        replace(numbered(), said=Said()),
+        replace(numbered(), numbered=None),
+        replace(numbered(), numbered=Numbered(NO_ROWS)),
+        replace(numbered(), numbered=None, said=Said(watermark_ms=0)),
+    ],
+    ids=["all", "numbers", "what it says", "rows that get numbers later", "a watermark of 1970"],
+)
+def test_what_an_intent_says_of_numbers_and_of_itself_is_read_back(made: Intent) -> None:
+    assert json.loads(made.to_json())["version"] == 2, "a version that does not understand it passes it over"
+    assert parse_intent(made.to_json(), f"lakelatch/intents/{made.file_name}") == made
+    assert json.loads(intent().to_json())["version"] == 1, "and others are carried by every version"
+
+
 @pytest.mark.parametrize(
     ("change", "told"),
     [
-        (lambda raw: raw | {"version": 2}, "version 1"),
+        (lambda raw: raw | {"version": 3}, "version 1 or 2"),
         (lambda raw: raw | {"rows": -1}, "rows"),
         (lambda raw: raw | {"identifier": "7"}, "identifier"),
         (lambda raw: raw | {"base": {"id": 0, "identity": "u"}}, "base"),
@@ -111,6 +143,38 @@ def test_the_manifests_of_an_intent_are_read_like_those_of_a_list() -> None:
         (lambda raw: raw | {"manifests": listed("manifest-c2-0")}, "another commit"),
         (lambda raw: raw | {"manifests": listed("manifest-c1-0", num_deleted_files=1)}, "append"),
         (lambda raw: [raw], "not an intent"),
+        *(
+            (lambda raw, more=more: raw | FULL | more, "not an intent")
+            for more in (
+                {"numbers": [5, 4]},
+                {"numbers": [-1, 4]},
+                {"numbers": [3]},
+                {"numbers": [3, 4.0]},
+                {"numbers": "3-4"},
+                {"numbers": [3, (1 << 63) - 1]},
+                {"counts": -1},
+                {"counts": None},
+                {"changes": "4"},
+                {"changes": -4},
+                {"changelog": "%%"},
+                {"changelog": None},
+                {"properties": []},
+                {"properties": {"a": 1}},
+                {"properties": {"a": None}},
+                {"watermark_ms": "5"},
+                {"watermark_ms": True},
+                {"query": None},
+                {"in_order": 1},
+            )
+        ),
+        (lambda raw: raw | FULL | {"changelog": listed("manifest-c2-0")}, "another commit"),
+        (lambda raw: raw | FULL | {"changelog": listed("../x-c1-0")}, "leave the table's directory"),
+        (lambda raw: without(raw | FULL, "counts"), "counts"),
+        (lambda raw: without(raw | FULL, "changelog"), "changelog"),
+        (lambda raw: without(raw | FULL, "changes"), "changes"),
+        (lambda raw: without(raw | FULL, "watermark_ms"), "watermark_ms"),
+        (lambda raw: without(raw | FULL, "query"), "query"),
+        (lambda raw: without(raw | FULL, "in_order"), "in_order"),
     ],
 )
 def test_a_garbled_or_hostile_intent_is_refused_by_name(change: Callable[[Any], Any], told: str) -> None:
@@ -170,6 +234,61 @@ def test_of_two_intents_of_one_identity_one_waits() -> None:
     assert [i.commit for i in leader(snapshot(3)).choose(twins)] == ["c1", "c3", "c4"]
     leads = leader(snapshot(3), user=twins[0].user, identifier=2)
     assert [i.commit for i in leads.choose(twins)] == ["c1", "c4"], "nor do those of the leader's own identity"
+
+
+def says(number: int, found: RowNumbers) -> Snapshot:
+    made = snapshot(number)
+    return replace(made, properties={**made.own_properties, NUMBERS_PROPERTY: found.to_property()})
+
+
+SAYS = RowNumbers(90, 2, (Span(80, 90),))
+
+
+@pytest.mark.parametrize(
+    ("base", "own", "waiting", "rides"),
+    [
+        (says(3, SAYS), Span(200, 209), Numbered(Span(100, 109), 2), True),
+        (says(3, SAYS), Span(109, 110), Numbered(Span(100, 109), 2), False),  # the leader's rows have its numbers
+        (says(3, SAYS), Span(110, 111), Numbered(Span(100, 109), 2), True),
+        (says(3, SAYS), None, Numbered(Span(100, 109), 2), False),  # the leader's are not known
+        (says(3, SAYS), Span(200, 209), None, False),  # nor are its own
+        (snapshot(3), Span(200, 209), Numbered(Span(100, 109), 2), False),  # the base says nothing
+        (snapshot(3), None, None, True),
+        (says(3, SAYS), NO_ROWS, Numbered(NO_ROWS), True),  # they get them later
+        (says(3, SAYS), Span(200, 209), Numbered(Span(100, 109), 4), False),  # of another bucket count
+        (says(3, replace(SAYS, buckets=None)), Span(200, 209), Numbered(Span(100, 109), 2), False),
+        (says(3, replace(SAYS, writes=None)), Span(200, 209), Numbered(Span(100, 109), 2), True),  # it knew of that
+        (says(4, replace(SAYS, writes=None)), Span(200, 209), Numbered(Span(100, 109), 2), False),
+        (says(4, SAYS), Span(200, 209), Numbered(Span(70, 79), 2), True),  # older, and yet its own
+        (says(4, SAYS), Span(200, 209), Numbered(Span(70, 80), 2), False),
+        (says(4, replace(SAYS, merged=70)), Span(200, 209), Numbered(Span(70, 79), 2), False),
+        (says(4, replace(SAYS, merged=69)), Span(200, 209), Numbered(Span(70, 79), 2), True),
+        (says(4, replace(SAYS, merged=90)), Span(200, 209), Numbered(NO_ROWS), True),
+    ],
+)
+def test_a_leader_carries_rows_whose_numbers_are_their_own(
+    base: Snapshot, own: Span | None, waiting: Numbered | None, rides: bool
+) -> None:
+    asks = intent(numbered=waiting)
+    assert leader(base, numbers=own).choose([asks]) == ((asks,) if rides else ())
+
+
+def test_a_leader_carries_rows_of_its_own_bucket_count_only() -> None:
+    asks = intent(numbered=Numbered(Span(100, 109), 2))
+    leads = leader(says(3, SAYS), numbers=Span(200, 209))
+    for counts, rides in ((2, True), (0, True), (4, False), (None, False)):
+        assert bool(replace(leads, counts=counts).choose([asks])) is rides, counts
+    unbucketed = intent(numbered=Numbered(NO_ROWS))
+    assert replace(leads, counts=4).choose([unbucketed]) == (unbucketed,)
+
+
+def test_of_two_intents_whose_numbers_meet_one_waits() -> None:
+    first, second, third = (
+        intent(f"c{n}", identifier=n, numbered=Numbered(span, 2))
+        for n, span in enumerate((Span(100, 109), Span(105, 106), Span(110, 119)))
+    )
+    leads = leader(says(3, SAYS), numbers=Span(200, 209))
+    assert leads.choose([third, second, first]) == (first, third)
 
 
 def test_an_old_intent_is_not_carried() -> None:
