@@ -277,8 +277,8 @@ class Publishing(RunState):
         superseded, rules.superseded = rules.superseded, []
         if self.group.aboard is None or offered is None:
             return superseded
-        keys = FileKeys(self.schema)
-        needed = {key for entry in offered.entries for key in keys.data(entry)}
+        keys, changelog = FileKeys(self.schema), offered.changelog.entries if offered.changelog is not None else ()
+        needed = {key for entry in (*offered.entries, *changelog) for key in keys.data(entry)}
         later = [upload.key for upload in self.settler.request.uploads]
         return [key for key in (*superseded, *later) if key not in needed]
 
