@@ -233,9 +233,10 @@ def test_what_riding_would_bring(run: Any, tmp_path: Path) -> None:
     [
         ({}, "option 'commit.group' is off, and few writers commit at once"),
         ({"commit.group": "auto"}, "option 'commit.group' is on"),
-        ({"bucket": "2", "bucket-key": "v"}, "this table's appends go alone"),
+        ({"bucket": "2", "bucket-key": "v"}, "option 'commit.group' is off, and few writers commit at once"),
+        ({"row-tracking.enabled": "true"}, "commits to this table go alone"),
     ],
-    ids=["off", "auto", "buckets"],
+    ids=["off", "auto", "buckets", "row ids"],
 )
 def test_a_quiet_table_needs_no_advice(flights: ll.Table, options: dict[str, str], told: str) -> None:
     schema = ll.create_table(f"memory://quiet-{next(COUNT)}/t", pa.schema([("v", pa.int64())]), options=options).schema

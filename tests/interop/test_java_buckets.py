@@ -54,7 +54,7 @@ def test_keys_of_every_type(tmp_path: Path, paimon_java: Any, function: str) -> 
 
 @pytest.mark.parametrize("function", ["default", "mod", "hive"])
 def test_both_sides_write_one_table(tmp_path: Path, paimon_java: Any, function: str) -> None:
-    """G8, H14: partitions, overwrites, a warm writer; sequence numbers go on where the other side left them."""
+    """G8, H14: partitions, overwrites, a warm writer; sequence numbers are above those that the other side left."""
     names = ["i64", "st", "d9", "dt"]
     options = {"bucket": "3", "bucket-key": "i64", "bucket-function.type": function, "write-only": "true"}
     ll.create_table(str(tmp_path / "t"), ll.Schema(columns(names)), partition_by="dt", options=options)
@@ -69,7 +69,7 @@ def test_both_sides_write_one_table(tmp_path: Path, paimon_java: Any, function: 
         )
         assert files[0].min_sequence_number == 0
         for before, after in pairwise(files):
-            assert after.min_sequence_number == before.max_sequence_number + 1
+            assert after.min_sequence_number > before.max_sequence_number
     ledger.change(ours, overwrite(rows[:1], {"dt": rows[0][3]}))
     ledger.change(java, dynamic(rows[1:3]))
     ledger.change(ours, append(rows))
