@@ -2,16 +2,32 @@
 
 from __future__ import annotations
 
-from itertools import product
+from contextlib import suppress
+from itertools import pairwise, product
+from typing import Any
+from unittest.mock import patch
 
 import pytest
-from changes import written
-from riding import ENGINES, WINNER, Keys, began, data, in_turn, upserts
+from changes import without_numbers, written
+from riding import ASKED, ENGINES, NOON, WINNER, Job, Keys, began, data, in_turn, upserts
+from unit.coordinator.commit.test_group import Hooked
 
 import lakelatch as ll
+from lakelatch.coordinator.commit.attempt import NO_LIST_YET, Delta
 from lakelatch.coordinator.commit.request import CommitRequest, Remarks
+from lakelatch.coordinator.commit.riding.group import Group
+from lakelatch.coordinator.commit.settling.settler import Settler
+from lakelatch.coordinator.history.row_numbers import Span
+from lakelatch.coordinator.intents.intent import Intent, Numbered, parse_intent
+from lakelatch.coordinator.maintenance.orphans import plan_orphans
+from lakelatch.coordinator.protocol.snapshot_ref import SnapshotRef
+from lakelatch.coordinator.surroundings import MACHINE
+from lakelatch.core.errors import CommitConflict
+from lakelatch.core.metadata.data_file import ADD, EMPTY_ROW, DataFile, ManifestEntry
 from lakelatch.table.table import Table
+from lakelatch.table.writing.beginning import Beginning
 
+FILE = ManifestEntry(ADD, EMPTY_ROW, 0, 2, DataFile("f", 1, 5, max_sequence_number=4))
 BUCKETS: dict[str, dict[str, str]] = {
     "fixed": {"bucket": "2"},
     "postponed, in real buckets": {"bucket": "-2", "postpone.default-bucket-num": "2"},
@@ -112,3 +128,257 @@ def test_the_snapshot_after_one_with_a_riders_changelog_has_none_of_it() -> None
     upserts((7, 7, "next"), at=300)(world.other)
     assert world.latest.changelog_record_count == 1
     assert world.fresh.changes(start=3, end=4).read_all()["k"].to_pylist() == [7]
+
+
+# --------------------------------------------------------------------------------------------------- numbers that meet
+
+
+@pytest.mark.parametrize("shift", [0, 1, 2], ids=["equal", "overlapping", "the last is the first"])
+@pytest.mark.parametrize("options", [{}, ENGINES["aggregation"]], ids=["deduplicate", "aggregation"])
+def test_rows_whose_numbers_meet_those_of_a_leader_are_not_carried(options: dict[str, str], shift: int) -> None:
+    """They land next, with other numbers, and each row counts once."""
+    world = Keys({**options, "bucket": "1"})
+    mine, boss = ((n, 1, "mine") for n in (1, 4, 5)), ((n, 2, "boss") for n in (1, 4, 6))
+    receipt, led = world.meets(numbered(100, *mine), numbered(100 + shift, *boss), winner=numbered(50, (3, 30, "w")))
+    assert (led.riders, led.snapshot_id, receipt.leader, receipt.snapshot_id) == (0, 3, None, 4)
+    assert both_apart(world)
+    sums = {row[0]: row[1] for row in world.rows()}
+    added = options != {}
+    assert (sums[1], sums[4]) == ((13, 3) if added else (1, 1))
+    assert world.problems == []
+
+
+def test_rows_next_to_those_of_a_leader_are_carried() -> None:
+    world = Keys({"bucket": "1"})
+    mine, boss = ((n, 1, "mine") for n in (1, 4, 5)), ((n, 2, "boss") for n in (1, 4, 6))
+    receipt, led = world.meets(numbered(100, *mine), numbered(103, *boss), winner=numbered(50, (3, 30, "w")))
+    assert (led.riders, receipt.snapshot_id) == (1, 3)
+    assert both_apart(world)
+
+
+def numbered(first: int, *rows: Any) -> Job:
+    """A job whose rows have this number above noon, and those that follow."""
+
+    def job(table: Table) -> ll.Receipt:
+        number = (NOON << 22) + first
+        with patch.object(Beginning, "first_number", lambda self, largest: max(number, largest + 1)):
+            return upserts(*rows)(table)
+
+    return job
+
+
+def both_apart(world: Keys) -> bool:
+    """No two files of a bucket share a number, and each snapshot says spans that are apart."""
+    spans = sorted((e.bucket, e.file.min_sequence_number, e.file.max_sequence_number) for e in world.entries)
+    return all(a[0] != b[0] or a[2] < b[1] for a, b in pairwise(spans))
+
+
+def test_two_riders_whose_numbers_meet_land_one_after_the_other() -> None:
+    world = Keys({"bucket": "1"})
+    second = Hooked(world.url)
+    led = list[ll.Receipt]()
+    receipts = list[ll.Receipt]()
+    mine, twin = numbered(100, (1, 1, "mine"), (4, 1, "mine")), numbered(101, (1, 2, "twin"), (5, 2, "twin"))
+
+    def also_asks() -> None:
+        second.after[ASKED] = lambda: led.append(world.lead(numbered(900, (6, 6, "boss"))))
+        table = Table(second, world.schema)
+        table.committer.meet(3, 0.001)
+        receipts.append(twin(table))
+
+    world.loses(numbered(50, (3, 30, "w")))
+    world.store.after[ASKED] = also_asks
+    receipts.append(mine(world.table))
+    assert led[0].riders == 1
+    assert sorted(receipt.snapshot_id for receipt in receipts) == [3, 4]
+    assert both_apart(world) and len(world.rows()) == 6
+    assert world.problems == []
+
+
+@pytest.mark.parametrize("meets", [True, False])
+def test_a_leader_that_numbers_its_rows_again_leaves_those_behind_that_they_meet(meets: bool) -> None:
+    """It chose its riders for the numbers that it had."""
+    group = Group(CommitRequest("APPEND", (FILE,), "boss"), "c0", Keys().schema, MACHINE, allowed=True)
+    riders = tuple(
+        Intent(f"c{n}", "job", n, SnapshotRef(1, "u"), 0, 2, 1, (), numbered=Numbered(Span(*span), 2))
+        for n, span in enumerate(((200, 209), (300, 309)))
+    )
+    plain = Intent("c9", "job", 9, SnapshotRef(1, "u"), 0, 2, 1, ())
+    group.riders = (*riders, plain)
+    delta = Delta((FILE,), (), (), NO_LIST_YET)
+    group.keep(delta, (FILE,))
+    assert group.riders == (*riders, plain), "they are the rows that it had"
+    new = FILE._replace(file=FILE.file._replace(min_sequence_number=290, max_sequence_number=300 if meets else 299))
+    group.keep(None, (new,))
+    assert group.riders == (*riders, plain)
+    group.keep(delta, (new,))
+    assert group.riders == ((riders[0], plain) if meets else (*riders, plain))
+
+
+# ------------------------------------------------------------------------------------------------ what has changed meanwhile
+
+
+def test_a_rider_on_a_table_that_was_rescaled_meanwhile_is_not_carried() -> None:
+    """H13: its files are of another bucket count. Its caller hears of it."""
+    world = Keys()
+    world.loses()
+
+    def rescaled() -> None:
+        table = world.fresh
+        table.alter(ll.set_option("bucket", "4"))
+        world.fresh.rescale()
+        world.other = ll.open_table(world.url)
+        assert world.lead(upserts((1, 2, "boss"), at=100)).riders == 0
+
+    world.store.after[ASKED] = rescaled
+    with pytest.raises(CommitConflict, match="has files of 4 buckets"):
+        upserts((1, 1, "mine"))(world.table)
+    assert world.rows() == [(1, 2, "boss"), (2, 20, "base"), (3, 30, "winner")]
+    world.table.committer.settle()
+    assert not list(world.store.list("lakelatch/intents/"))
+    assert world.problems == []
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda table: table.update(where="k = 1", set={"a": "a + 1"}),
+        lambda table: table.delete(where="k = 1"),
+        lambda table: table.rollback(snapshot=1),
+    ],
+    ids=["UPDATE", "DELETE", "rollback"],
+)
+def test_a_rider_above_whose_base_rows_were_read_or_removed_is_not_carried(change: Any) -> None:
+    """The change knows nothing of its rows: it lands as a commit that goes alone would."""
+    outcomes = []
+    for rides in ("auto", "off"):
+        world = Keys({"commit.group": rides})
+
+        def changed(world: Keys = world) -> None:
+            change(world.fresh)
+            world.lead(upserts((7, 7, "boss"), at=900))
+
+        world.loses()
+        if rides == "auto":
+            world.store.after[ASKED] = changed
+        else:
+            world.store.before["snapshot/snapshot-"] = lambda w=world, c=changed: (WINNER(w.other), c())
+        with suppress(CommitConflict):
+            upserts((1, 1, "mine"), at=500)(world.table)
+        assert world.riders == [] and world.problems == []
+        outcomes.append(world.rows())
+    assert outcomes[0] == outcomes[1]
+
+
+def test_an_upsert_of_a_silent_table_does_not_ride_with_its_own_kind_of_leader() -> None:
+    """What was given meanwhile is not known of it, so it goes alone, and lands in order."""
+    world = Keys()
+
+    def silently(table: Table) -> ll.Receipt:
+        receipt = WINNER(table)
+        without_numbers(world.store, receipt.snapshot_id)
+        return receipt
+
+    world.loses(silently)
+    receipt = upserts((1, 1, "mine"))(world.table)
+    assert (receipt.leader, receipt.snapshot_id) == (None, 3)
+    assert not world.has_asked or world.riders == []
+    assert world.rows() == [(1, 1, "mine"), (2, 20, "base"), (3, 30, "winner")]
+
+
+# ------------------------------------------------------------------------------------------------------------- the requests
+
+
+@pytest.mark.parametrize("bucket", ["2", "-2"])
+def test_where_nobody_rides_an_upsert_that_loses_once_costs_few_requests(bucket: str) -> None:
+    world = Keys({"bucket": bucket})
+    table = world.table
+    upserts((8, 8, "warm"), at=-900)(table)
+    world.loses()
+    receipt = upserts((1, 1, "mine"), at=60)(table)
+    assert (receipt.snapshot_id, receipt.leader, receipt.attempts) == (4, None, 2)
+    assert receipt.requests <= 16
+
+
+def test_an_upsert_that_meets_nobody_costs_what_it_costs_without_riding() -> None:
+    costs = []
+    for option in ("auto", "off"):
+        world = Keys({"commit.group": option})
+        upserts((8, 8, "warm"), at=1)(world.table)
+        costs.append(upserts((1, 1, "mine"), at=60)(world.table).requests)
+    assert costs[0] == costs[1]
+
+
+def test_an_intent_that_is_refused_is_not_asked_for_again_without_end() -> None:
+    """The rows may have to be numbered again, so that others could not carry them; the commit goes on alone."""
+    world = Keys()
+    world.table.committer.meet(3, 0.5)
+
+    def unclear(run: Any, base: Any) -> bool:
+        return False
+
+    with patch.object(Settler, "stays", unclear):
+        receipt = upserts((1, 1, "mine"))(world.table)
+    events = [type(entry.event).__name__ for entry in world.table.committer.journal.entries()]  # type: ignore[attr-defined]
+    assert events.count("IntentRefused") == 1
+    assert (receipt.snapshot_id, receipt.attempts) == (2, 1)
+    assert world.rows()[0] == (1, 1, "mine")
+
+
+def test_an_upsert_that_asks_before_its_first_try_reads_no_manifests_of_its_base() -> None:
+    """Others are to carry it, and what it has to know of them their snapshots say."""
+    world = Keys()
+    table = world.table
+    upserts((8, 8, "warm"), at=1)(table)
+    world.lead(upserts((9, 9, "other"), at=20))
+    table.committer.meet(3, 0.5)
+    read = list[str]()
+    get = world.store.get
+
+    def noted(key: str) -> bytes:
+        read.append(key)
+        return get(key)
+
+    world.store.get = noted  # type: ignore[method-assign]
+    before = list[list[str]]()
+    world.store.after[ASKED] = lambda: (before.append([*read]), world.lead(upserts((1, 2, "boss"), at=100)))
+    receipt = upserts((1, 1, "mine"), at=60)(table)
+    assert receipt.leader is not None
+    assert [key for key in before[0] if key.startswith("manifest/")] == []
+
+
+# --------------------------------------------------------------------------------------------------------- orphans, files
+
+
+def test_the_changelog_of_an_open_intent_is_no_orphan() -> None:
+    """G7: its manifest and its data are what the next snapshots may carry."""
+    world = Keys({"changelog-producer": "input"})
+    found = list[set[str]]()
+
+    def looked() -> None:
+        (key,) = [info.key for info in world.store.list("lakelatch/intents/")]
+        intent = parse_intent(world.store.get(key), key)
+        assert len(intent.changelog) == 1
+        names = {f"manifest/{line.file_name}" for line in intent.all_manifests}
+        orphans = {i.key for i in plan_orphans(world.fresh.timeline, world.schema, 2**62).files}
+        found.append(orphans & {*names, key})
+        found.append({name for name in orphans if "/changelog-" in name or "/data-" in name})
+        world.lead(upserts((1, 2, "boss"), at=100))
+
+    world.loses()
+    world.store.after[ASKED] = looked
+    assert upserts((1, 1, "mine"))(world.table).leader is not None
+    assert found == [set(), set()]
+    assert world.problems == []
+
+
+def test_a_rider_that_is_numbered_again_before_it_lands_leaves_no_file_behind() -> None:
+    world = Keys({"bucket": "1", "changelog-producer": "input"})
+    receipt, _ = world.meets(
+        numbered(100, (1, 1, "mine")), numbered(100, (1, 2, "boss")), winner=numbered(50, (3, 3, "w"))
+    )
+    assert receipt.snapshot_id == 4
+    live = {entry.file.file_name for entry in world.entries}
+    data_files = {i.key.rpartition("/")[2] for i in world.store.list("") if "/data-" in i.key}
+    assert data_files == live
+    assert world.problems == []
