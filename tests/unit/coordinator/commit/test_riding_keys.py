@@ -14,6 +14,7 @@ from unit.coordinator.commit.test_group import Hooked
 
 import lakelatch as ll
 from lakelatch.coordinator.commit.attempt import NO_LIST_YET, Delta
+from lakelatch.coordinator.commit.checks.changes_since import ChangesSince
 from lakelatch.coordinator.commit.request import CommitRequest, Remarks
 from lakelatch.coordinator.commit.riding.group import Group
 from lakelatch.coordinator.commit.settling.settler import Settler
@@ -382,3 +383,38 @@ def test_a_rider_that_is_numbered_again_before_it_lands_leaves_no_file_behind() 
     data_files = {i.key.rpartition("/")[2] for i in world.store.list("") if "/data-" in i.key}
     assert data_files == live
     assert world.problems == []
+
+
+@pytest.mark.parametrize("changelog", ["none", "input"])
+def test_a_rider_that_was_carried_after_it_had_written_its_rows_again_keeps_the_files_of_its_intent(
+    changelog: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """G5: it could not read what had come since, so it took new numbers; a leader could, and carried the old ones."""
+    world, chain = Keys({"changelog-producer": changelog}), ChangesSince._chain
+    gone = [False]
+
+    def read(self: ChangesSince, *span: Any) -> Any:
+        return None if gone[0] else chain(self, *span)
+
+    def others(job: Job) -> ll.Receipt:
+        gone[0] = False
+        receipt = world.lead(job)
+        gone[0] = True
+        return receipt
+
+    def overtaken() -> None:
+        with began(300):
+            world.other.append(data((5, 5, "alone")), group="off")
+        world.store.before["snapshot/snapshot-4"] = lambda: others(upserts((6, 6, "boss"), at=1000))
+        gone[0] = True
+
+    monkeypatch.setattr(ChangesSince, "_chain", read)
+    world.loses()
+    world.store.after[ASKED] = overtaken
+    receipt = upserts((1, 1, "mine"), (4, 4, "mine"), at=100, commit_user="etl", identifier=7)(world.table)
+    gone[0] = False
+    assert (receipt.snapshot_id, receipt.leader is not None, world.riders) == (4, True, ["etl/7"])
+    assert world.problems == []
+    assert [row[0] for row in world.rows()] == [1, 2, 3, 4, 5, 6]
+    live = {entry.file.file_name for entry in world.entries}
+    assert {i.key.rpartition("/")[2] for i in world.store.list("") if "/data-" in i.key} == live
