@@ -135,6 +135,7 @@ class Job:
             read_snapshot=read,
             isolation=self.isolation,
             remarks=Remarks(properties=said),
+            group=None if self.rides else "off",
         )
 
 

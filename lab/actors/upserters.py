@@ -2,7 +2,8 @@
 
 Owns: those roles. Must not know: schedules, faults, invariants. Source: format/primary-keys §1, §2;
 format/deletion-vectors §2; H12, H14.
-Invariant: a job numbers its rows above everything in the snapshot that it reads first. A compaction keeps its rows' numbers.
+Invariants: a job numbers its rows above everything in the snapshot that it reads first. A compaction keeps its rows' numbers.
+What a rider did and had read is known without a word of its snapshot: its rows name it, and it tells which snapshot it has read.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from ...backends.store import ObjectNotFound
 from ...coordinator.commit.message import PendingUpload
 from ...coordinator.commit.request import CommitRequest, KeyedRows, Remarks
 from ...coordinator.history.timeline import Timeline
@@ -22,8 +24,8 @@ from ...core.metadata.snapshot import Snapshot
 from ..world.keyed import KeyRow, hash_of, hashes_in, is_keyed, key_file, rows_of, winners
 from ..world.marks import index_file
 from ..world.published import COMMIT, PUTS, READ
-from ..world.stage import PATHS, Stage
-from .jobs import Role, commit_once, marks_of, upload
+from ..world.stage import BEGAN, PATHS, Stage, Told
+from .jobs import Role, commit_once, learn, marks_of, upload
 from .row_changers import renumbering
 
 
@@ -36,23 +38,35 @@ class Upserter:
         ahead: by how much its clock is ahead of the numbers of the table; two jobs with the same clock give the same numbers.
         bucket: where keys go that have no dynamic bucket yet; None for a table with one fixed bucket.
         again: whether it can write its rows again with other numbers.
+        buckets: the bucket count of its files in a table whose schema names none; 0 for the one of the schema.
+        rides, meets: as of a `Job`. A rider builds on the snapshot that it has read; `behind`: that is snapshot 1.
     """
 
     puts: tuple[str, ...]
     ahead: int = 1
     bucket: int | None = None
     again: bool = True
+    buckets: int = 0
+    rides: bool = False
+    meets: bool = False
+    behind: bool = False
 
     def __call__(self, stage: Stage) -> None:
-        timeline, label = stage.timeline(), f"{stage.name}1"
+        timeline, label, committer = stage.timeline(), f"{stage.name}1", stage.committer()
         try:
-            read = timeline.latest()
+            read = timeline.snapshot(1) if self.behind else timeline.latest()
             entries = timeline.entries(timeline.manifests(read)) if read is not None else []
             index = timeline.index_entries(read) if read is not None else []
             request = self._request(stage, label, read, entries, index)
-        except LakelatchError:
+            if self.rides and read is not None:
+                learn(stage, committer, read)
+        except (LakelatchError, ObjectNotFound):
             return
-        commit_once(stage, stage.committer(), request, label)
+        if self.rides:
+            stage.tell(Told(label, BEGAN, read.identity if read is not None else "", None, ()))
+        if self.meets:
+            committer.meet(1, 0.001)
+        commit_once(stage, committer, request, label)
 
     def _request(
         self, stage: Stage, label: str, read: Snapshot | None, entries: list[ManifestEntry], index: list[IndexEntry]
@@ -63,9 +77,9 @@ class Upserter:
             for n, put in enumerate(self.puts)
         ]
         bucket, hashes = self._placed(stage, rows, index)
-        buckets = stage.schema.bucket if stage.schema.bucket > 0 else -1
+        buckets = self.buckets or (stage.schema.bucket if stage.schema.bucket > 0 else -1)
         entry = ManifestEntry(ADD, EMPTY_ROW, bucket, buckets, key_file(rows))
-
+        said = {COMMIT: label, PUTS: ",".join(self.puts), READ: read.identity if read is not None else ""}
         return CommitRequest(
             kind="APPEND",
             entries=(entry,),
@@ -73,17 +87,15 @@ class Upserter:
             uploads=(upload(stage, entry, label),),
             read_snapshot=read,
             keyed=KeyedRows(hashes=hashes, renumber=renumbering(stage, label) if self.again else None),
-            remarks=Remarks(
-                "WRITE",
-                properties={COMMIT: label, PUTS: ",".join(self.puts), READ: read.identity if read is not None else ""},
-            ),
+            remarks=Remarks("WRITE", properties={} if self.rides else said),
+            group=None if self.rides else "off",
         )
 
     def _placed(
         self, stage: Stage, rows: Sequence[KeyRow], index: Sequence[IndexEntry]
     ) -> tuple[int, tuple[tuple[tuple[bytes, int], BucketHashes], ...]]:
         if self.bucket is None:
-            return 0, ()
+            return (rows[0].key % self.buckets if self.buckets else 0), ()
         files = [e for e in index if e.file.index_type == HASH_INDEX]
         known = {e.bucket: hashes_in(stage.store.get(PATHS.index(e.file.file_name, ""))) for e in files}
         hashes = sorted(hash_of(row.key) for row in rows)
@@ -91,6 +103,37 @@ class Upserter:
         new = b"".join(h for h in hashes if h not in known.get(bucket, ()))
         names = frozenset(e.file.file_name for e in files)
         return bucket, (((EMPTY_ROW, bucket), BucketHashes(b"".join(hashes), new, names)),)
+
+
+def rescaler(buckets: int) -> Role:
+    """Write all rows again into so many buckets, each into that of its key."""
+
+    def role(stage: Stage) -> None:
+        timeline, label = stage.timeline(), f"{stage.name}1"
+        try:
+            read = timeline.latest()
+            alive = live(timeline.entries(timeline.manifests(read))) if read is not None else []
+        except LakelatchError:
+            return
+        in_bucket: dict[int, list[KeyRow]] = {}
+        for row in winners(alive, {}, vectors=False)[0]:
+            in_bucket.setdefault(row.key % buckets, []).append(row)
+        made = tuple(
+            ManifestEntry(ADD, EMPTY_ROW, bucket, buckets, key_file(rows, made_by=label))
+            for bucket, rows in in_bucket.items()
+        )
+        request = CommitRequest(
+            kind="OVERWRITE",
+            entries=made,
+            commit_user=f"user-{stage.name}",
+            uploads=tuple(upload(stage, entry, label) for entry in made),
+            target=lambda partition: True,
+            read_snapshot=read,
+            remarks=Remarks("OVERWRITE", properties={COMMIT: label}),
+        )
+        commit_once(stage, stage.committer(), request, label)
+
+    return role
 
 
 def key_compactor(level: int = 5, *, lookup: bool = False, picks: str = "") -> Role:

@@ -27,7 +27,7 @@ from ..judging.invariants import Context, Reading, Violation, look, violations
 from ..scenarios.scenario import Scenario
 from ..world.published import Chronicle, History, identity_of
 from ..world.simulated_store import NAP_S, REFUSED, Objects, Reply, Request, answer, faults_of, strike
-from ..world.stage import Stage, Told, lab_schema
+from ..world.stage import BEGAN, Stage, Told, lab_schema
 from .footprint import footprint
 from .independence import COPIES, Independence
 from .playing import Cast, Play
@@ -324,7 +324,7 @@ class Explorer:
 
     def _not_landed(self, plays: list[Play]) -> Iterator[Violation]:
         for name in sorted(self.scenario.must_land):
-            told = plays[self.names.index(name)].told
+            told = [line for line in plays[self.names.index(name)].told if line.outcome != BEGAN]
             if not told:
                 yield Violation("liveness", f"{name} ended without reporting the outcome of its commit")
             for line in told:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 from ...core.errors import LakelatchError
@@ -19,7 +19,7 @@ from ..world.published import Published, chain, may_remove
 from ..world.reading import Reading, View, look
 from ..world.reading import view as read_view
 from ..world.simulated_store import Objects
-from ..world.stage import PATHS, Told, read_only
+from ..world.stage import BEGAN, PATHS, Told, read_only
 from .serial import Op, order_of, values_of
 
 __all__ = ["Context", "Reading", "View", "Violation", "look", "violations"]
@@ -44,6 +44,7 @@ class Context:
         troubled: something has failed so far, or taken very long.
         deletes: the table may hold half-expired snapshots below the top.
         foreign: a writer may rename over published snapshots.
+        began: the snapshots that riders had read when they began, by their commits.
     """
 
     removed: Collection[str] = ()
@@ -54,6 +55,7 @@ class Context:
     foreign: bool = False
     twins: tuple[frozenset[str], ...] = ()
     keyed: bool = False
+    began: Mapping[str, str] = field(default_factory=dict)
 
     def undone(self, identity: str) -> bool:
         seen: set[str] = set()
@@ -67,11 +69,12 @@ class Context:
 
 def violations(objects: Objects, reading: Reading, told: Iterable[Told], context: Context) -> list[Violation]:
     told = list(told)
+    context = replace(context, began={line.commit: line.detail for line in told if line.outcome == BEGAN})
     found = list(_of_the_table(objects, reading, context))
     seen = frozenset(reading.top.visible) if reading.top else frozenset()
     top = reading.top.snapshot.identity if reading.top else ""
     past = list(chain(context.published, top))
-    landed = {published.commit for published in past}
+    landed = {commit for published in past for commit in published.commits}
     for line in told:
         undone = line.snapshot is not None and context.undone(line.snapshot.identity)
         if line.outcome == "committed" and not (undone or line.commit in context.gone):
@@ -125,7 +128,7 @@ def _acknowledged(line: Told, seen: frozenset[str], past: list[Published], conte
     if line.detail:
         return  # a replay has no rows of its own
     if context.keyed:
-        if line.commit not in {published.commit for published in past}:
+        if not any(line.commit in published.commits for published in past):
             yield Violation("G1", f"{line.commit} was reported as committed, but it is not part of the table")
         return
     removable = frozenset[str]()
@@ -223,15 +226,29 @@ def _of_keys(view: View, context: Context) -> Iterator[Violation]:
     if made is None or made.rows is None:
         return
     past = list(chain(context.published, view.snapshot.identity))
-    seen = {p.commit: frozenset(q.commit for q in chain(context.published, p.read)) for p in past if p.puts}
-    ops = tuple(Op(p.commit, p.puts, seen[p.commit]) for p in reversed(past) if p.puts)
+    ops = tuple(op for published in reversed(past) for op in _ops_of(published, context))
     if not _is_serial(ops, frozenset(view.visible)):
         rows = ", ".join(sorted(view.visible))
-        yield Violation("H14", f"snapshot {number} ({made.commit}) has rows of no serial order of its commits: {rows}")
+        names = ", ".join(made.commits)
+        yield Violation("H14", f"snapshot {number} ({names}) has rows of no serial order of its commits: {rows}")
     base = context.published.get(made.base)
-    if not made.puts and base is not None and base.rows is not None and base.rows != frozenset(view.visible):
+    if (
+        not (made.puts or made.riders)
+        and base is not None
+        and base.rows is not None
+        and base.rows != frozenset(view.visible)
+    ):
         changed = min(base.rows ^ frozenset(view.visible))
         yield Violation("H14", f"snapshot {number} ({made.commit}) is a compaction, and changes {changed}")
+
+
+def _ops_of(published: Published, context: Context) -> Iterator[Op]:
+    """The commits of a snapshot that write keys, each after those that it had read."""
+    alone = ((published.commit, published.puts),) if published.puts else published.riders
+    for commit, puts in alone:
+        read = context.began.get(commit, published.read)
+        seen = (name for earlier in chain(context.published, read) for name in earlier.commits)
+        yield Op(commit, puts, frozenset(seen))
 
 
 @lru_cache(maxsize=100_000)

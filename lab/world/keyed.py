@@ -1,6 +1,6 @@
 """Rows with a primary key, as the lab's actors write them and its readers merge them.
 
-Owns: the names of such rows, `winners`.
+Owns: the names of such rows, `winners`, `commits_of`.
 Must not know: schedules, faults, which actor wrote what. Source: format/primary-keys §2, §3; H14.
 Invariants: a row's name tells its commit, its key, its number, and whether it deletes; so files are read by their names. Rows are
 merged by the rules of the format alone, never by the code that is under test.
@@ -49,6 +49,19 @@ class KeyRow:
 
 def rows_of(file_name: str) -> list[KeyRow]:
     return [KeyRow.of(text) for text in rows_in(file_name)]
+
+
+def commits_of(texts: Iterable[str]) -> dict[str, tuple[str, ...]]:
+    """The commits that wrote some rows with keys, and what each put: a key, with a minus sign where it deletes.
+
+    >>> commits_of(["B1~2.7", "A1~3.5x", "A1~1.4", "C1"])
+    {'A1': ('1', '-3'), 'B1': ('2',)}
+    """
+    found: dict[str, tuple[str, ...]] = {}
+    rows = [KeyRow.of(text) for text in texts if "." in text]
+    for row in sorted(rows, key=lambda row: (row.commit, row.key)):
+        found[row.commit] = (*found.get(row.commit, ()), f"{'-' if row.deletes else ''}{row.key}")
+    return found
 
 
 def key_file(rows: Iterable[KeyRow], *, made_by: str = "", level: int = 0, source: int = 0) -> DataFile:

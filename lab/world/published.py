@@ -15,6 +15,7 @@ from typing import Any
 
 from ...core.errors import LakelatchError
 from ...core.metadata.snapshot import parse_snapshot
+from .keyed import commits_of
 from .reading import view
 from .simulated_store import Objects
 from .stage import PATHS, read_only
@@ -37,6 +38,7 @@ class Published:
         restores: the id of the snapshot to which it rolls the table back.
         puts: the keys that it writes, or deletes.
         undoes: the commit that it takes back.
+        riders: if it does not name its commit: those that it carries, its leader among them, each with its puts. Their rows tell.
     """
 
     base: str
@@ -49,6 +51,11 @@ class Published:
     restores: int = 0
     puts: tuple[str, ...] = ()
     undoes: str = ""
+    riders: tuple[tuple[str, tuple[str, ...]], ...] = ()
+
+    @property
+    def commits(self) -> tuple[str, ...]:
+        return (self.commit,) if self.commit else tuple(name for name, _ in self.riders)
 
     def replaces(self, row: str) -> bool:
         return not self.partitions or row.partition("~")[2] in self.partitions
@@ -138,4 +145,5 @@ def _taken_down(objects: Objects, key: str, said: Mapping[str, str], below: byte
         restores=int(said.get(RESTORES, 0)),
         puts=split[PUTS],
         undoes=said.get(UNDOES, ""),
+        riders=() if said.get(COMMIT) else tuple(commits_of(added).items()),
     )

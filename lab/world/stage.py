@@ -33,6 +33,8 @@ from .simulated_store import Reply, Request, SimulatedStore
 
 PATHS = TablePaths()
 START_S = 1_700_000_000.0
+BEGAN = "began"
+"""What a rider tells before it commits, in the place of properties: `detail` is the identity of the snapshot that it read."""
 
 
 def lab_schema(**options: str) -> TableSchema:
@@ -81,7 +83,7 @@ class Told:
 
     Attributes:
         commit: the label of the commit, which is also part of the name of its data file.
-        outcome: "committed", "not committed" or "unknown".
+        outcome: "committed", "not committed" or "unknown"; `BEGAN` before that.
         detail: the error's code, "replayed" for a replay, otherwise empty.
         snapshot: the snapshot in which it landed, or the one to look for.
         rows: the names of those that it adds; None for a single row that is named after the commit.
