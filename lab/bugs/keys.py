@@ -10,8 +10,11 @@ from dataclasses import replace
 from typing import Any
 
 from ...coordinator.commit.checks import conflicts, key_order, key_rules
+from ...coordinator.commit.riding.group import Group
 from ...coordinator.commit.settling import settler as settling
 from ...coordinator.commit.settling.hash_indexes import HashJoin
+from ...coordinator.history.row_numbers import RowNumbers, Span
+from ...coordinator.intents.intent import Intent, Leader
 from ...core.errors import LakelatchError
 from ...core.metadata.change import Landed, owner_of
 from ...core.metadata.data_file import ADD, DELETE, IndexEntry
@@ -121,7 +124,65 @@ def _reads_what_it_changes(landed: Landed) -> bool:
     return bool(landed.change.entries) and bool(_has_read.__get__(landed))
 
 
+def _with_room(*about: Any) -> bool:
+    return True
+
+
+def _whatever_was_merged(self: RowNumbers, span: Span) -> bool:
+    return _leaves_room(replace(self, merged=-1), span)
+
+
+_leaves_room = RowNumbers.leaves_room_for
+
+
+def _in_any_bucket(self: Leader, intent: Intent, others: Any) -> bool:
+    told = intent.numbered
+    return _has_room(self, replace(intent, numbered=None if told is None else replace(told, buckets=0)), others)
+
+
+_has_room = Leader._leaves_room_for
+
+
 KEYS: tuple[Mutant, ...] = (
+    Mutant(
+        "a leader carries its own numbers twice",
+        lambda: [(Leader, "_leaves_room_for", _with_room)],
+        (keys.riding_keys(0, tie=True),),
+    ),
+    Mutant(
+        "numbers never meet",
+        lambda: [(Span, "meets", lambda self, other: False)],
+        (keys.riding_keys(0, tie=True),),
+    ),
+    Mutant(
+        "snapshots have room for all numbers",
+        lambda: [(RowNumbers, "leaves_room_for", _with_room)],
+        (keys.riding_keys(0, tie=True), keys.riding_keys(0, compacted=True)),
+    ),
+    Mutant(
+        "older rows follow merged ones",
+        lambda: [(RowNumbers, "leaves_room_for", _whatever_was_merged)],
+        (keys.riding_keys(0, compacted=True),),
+    ),
+    Mutant(
+        "no numbers are compared",
+        lambda: [(_Rules, "apart", _with_room)],
+        (keys.riding_keys(0, tie=True),),
+    ),
+    Mutant(
+        "riders stay beside new numbers",
+        lambda: [(Group, "keep", lambda self, delta, entries: None)],
+        (keys.riding_keys(0, carriers=2, tie=True),),
+    ),
+    Mutant(
+        "a rider in buckets of another count",
+        lambda: [
+            (key_rules, "fits_buckets", _with_room),
+            (settling, "fits_buckets", _with_room),
+            (Leader, "_leaves_room_for", _in_any_bucket),
+        ],
+        (keys.rescaled_riders(0),),
+    ),
     Mutant(
         "an older job under a change of rows",
         lambda: [(key_order, "_older_than_a_read", _no_conflict)],

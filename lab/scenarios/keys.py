@@ -8,8 +8,9 @@ from __future__ import annotations
 from ...core.metadata.schema import TableSchema
 from ..actors.jobs import Actor
 from ..actors.row_changers import Changer, Replacer
-from ..actors.upserters import Upserter, key_compactor
+from ..actors.upserters import Upserter, key_compactor, rescaler
 from ..world.stage import keyed_schema
+from .groups import FAULTS
 from .scenario import Scenario
 
 
@@ -36,6 +37,69 @@ def upserting(budget: int) -> Scenario:
 
 def upserting_first(budget: int) -> Scenario:
     return _of_keys("upserting first", (_job("A", "1"), _job("B", "1")), budget, keyed_schema())
+
+
+RIDING = {"commit.group": "auto"}
+
+
+def _riding(name: str, *puts: str, ahead: int = 1, meets: bool = False, behind: bool = False) -> Actor:
+    return Actor(name, Upserter(puts, ahead, rides=True, meets=meets, behind=behind))
+
+
+def rescaled_riders(budget: int) -> Scenario:
+    """The rows of a table with postponed buckets are written again into two, beside a job that writes files for one bucket, and
+    one that begins afterwards, knows of both, and may carry the other.
+    """
+    one, two = (Upserter(("1",), 10 * n, buckets=n, rides=True, meets=True) for n in (1, 2))
+    actors = (
+        Actor("A", one),
+        Actor("R", rescaler(2), "overwriter"),
+        Actor("C", two, after=("R",)),
+    )
+    schema, before = keyed_schema(bucket="-2", **RIDING), (Actor("old", Upserter(("1",), buckets=1)),)
+    return _of_keys(
+        "riders of a rescaled table", actors, budget, schema, before=before, faults=FAULTS, lands=frozenset()
+    )
+
+
+def riding_upserts(count: int, budget: int) -> Scenario:
+    """Jobs that upsert one key, and ride with each other. Who begins later has larger numbers, as of one clock."""
+    names = "ABCD"[:count]
+    actors = tuple(_riding(name, "1", ahead=10 * n) for n, name in enumerate(names, 1))
+    schema, before = keyed_schema(**RIDING), (_job("old", "1"),)
+    return _of_keys(
+        f"{count} riders with keys", actors, budget, schema, before=before, faults=FAULTS, alike=tuple(names)
+    )
+
+
+def riding_keys(
+    budget: int,
+    *,
+    carriers: int = 1,
+    tie: bool = False,
+    compacted: bool = False,
+    faults: frozenset[str] | None = FAULTS,
+) -> Scenario:
+    """A rider that builds on the first of two snapshots, and jobs that may carry it.
+
+    Args:
+        tie: the one carrier gives the number to a row that the rider gives to one of the same key. Of two carriers the second
+            does so when it numbers its row again, above the first.
+        compacted: a compactor merges rows that are newer than the rider's, and drops one that deletes.
+    """
+    before = (_job("old", "1", "2"), _job("new", "-1", "2", ahead=20) if compacted else _job("new", "2"))
+    ahead = 20 if not tie else 9 if carriers == 1 else 8
+    names = "CD"[:carriers]
+    actors = (
+        _riding("A", "1", "2", ahead=10, behind=True),
+        *(_riding(name, "1" if tie else "3", ahead=ahead, meets=True) for name in names),
+        *((_compactor("K"),) if compacted else ()),
+    )
+    what = f"ridden with keys, {carriers} carrier{'s' if carriers > 1 else ''}"
+    what += " with its numbers" if tie else ""
+    what += " beside a compaction" if compacted else ""
+    schema, alike = keyed_schema(**RIDING), tuple(names) if carriers > 1 else ()
+    return _of_keys(what, actors, budget, schema, before=before, faults=faults, alike=alike)
 
 
 def upserts_and_compactions(budget: int, *, compactors: int = 2) -> Scenario:
