@@ -10,6 +10,7 @@ from lakelatch.coordinator.protocol.snapshot_ref import SnapshotRef
 from lakelatch.lab.actors.jobs import Actor, writer
 from lakelatch.lab.actors.maintainers import restorer
 from lakelatch.lab.actors.rewriters import compactor, deleter
+from lakelatch.lab.actors.upserters import Upserter
 from lakelatch.lab.exploring.explorer import Explorer, play_alone
 from lakelatch.lab.judging.invariants import Context, Violation, violations
 from lakelatch.lab.scenarios.scenario import Scenario
@@ -18,7 +19,7 @@ from lakelatch.lab.world.marks import index_file, positions_in
 from lakelatch.lab.world.published import Chronicle, History, Published, may_remove
 from lakelatch.lab.world.reading import look
 from lakelatch.lab.world.simulated_store import Objects, Request
-from lakelatch.lab.world.stage import Told, partitioned_schema
+from lakelatch.lab.world.stage import BEGAN, Told, keyed_schema, partitioned_schema
 
 
 def played(*actors: Actor, schema: object = None) -> tuple[Objects, History]:
@@ -89,6 +90,56 @@ def test_an_overwrite_of_one_partition_may_not_remove_rows_of_another() -> None:
     assert judged(objects, history, told) == []
     wide = changed(history, "O1", partitions=("1",))
     assert any("removes the rows of A1~0" in v.text for v in judged(objects, wide, told))
+
+
+def riding(*told: Told) -> list[Violation]:
+    """A snapshot in which L carries R: both had read the snapshot of A, and R wrote keys 1 and 2 with the smaller numbers."""
+    schema = keyed_schema(**{"commit.group": "auto"})
+    objects, history = played(
+        Actor("A", Upserter(("1", "2"))), Actor("L", Upserter(("1",), ahead=20, rides=True)), schema=schema
+    )
+    (top,) = (i for i, made in history.items() if made.riders)
+    reading = look(objects)
+    assert reading.top is not None
+    first = next(i for i in history if i != top)
+    assert history[top].riders == (("L1", ("1",)),)
+    assert history[top].commits == ("L1",)
+    carried = (*history[top].riders, ("R1", ("1", "2")))
+    history = {**history, top: replace(history[top], riders=carried)}
+    view = replace(reading.top, visible=("L1~1", "R1~2"))
+    began = [Told(name, BEGAN, first, None, ()) for name in ("L1", "R1")]
+    context = Context(published=history, keyed=True)
+    return violations(objects, replace(reading, views=(view, *reading.views[1:])), [*began, *told], context)
+
+
+def test_each_commit_of_a_snapshot_is_one_of_a_serial_order() -> None:
+    assert riding(committed("L1"), committed("R1")) == []
+
+
+def test_a_rider_is_in_the_table_or_not_as_its_caller_was_told() -> None:
+    lost = Told("R1", "not committed", "commit-conflict", None, ())
+    assert [v.promise for v in riding(lost)] == ["G2"]
+    assert [str(v) for v in riding(committed("S1"))] == [
+        "G1: S1 was reported as committed, but it is not part of the table"
+    ]
+
+
+def test_a_rider_is_after_what_it_had_read() -> None:
+    """R has read the snapshot that L leads, so that key 1 should have its value."""
+    schema = keyed_schema(**{"commit.group": "auto"})
+    jobs = (Actor("A", Upserter(("1",))), *(Actor(name, Upserter(("1",), 20, rides=True)) for name in "LR"))
+    objects, history = played(*jobs, schema=schema)
+    newest_first = look(objects)
+    assert newest_first.top is not None and newest_first.top.visible == ("R1~1",)
+    top = newest_first.top.snapshot.identity
+    leader = history[top].base
+    view = replace(newest_first.top, visible=("L1~1",))
+    reading = replace(newest_first, views=(view, *newest_first.views[1:]))
+    context = Context(published=history, keyed=True)
+    began = [Told("L1", BEGAN, history[leader].base, None, ())]
+    assert violations(objects, reading, [*began, Told("R1", BEGAN, history[leader].base, None, ())], context) == []
+    found = violations(objects, reading, [*began, Told("R1", BEGAN, leader, None, ())], context)
+    assert [str(v) for v in found] == ["H14: snapshot 3 (R1) has rows of no serial order of its commits: L1~1"]
 
 
 def test_a_row_that_a_vector_marks_is_not_visible() -> None:

@@ -124,6 +124,23 @@ def test_a_key_that_was_not_shown_before_is_no_contradiction() -> None:
     assert contradiction(history, {"1": "V", "2": "E39", "9": "N"}) == ""
 
 
+def test_commits_that_show_nothing_are_no_contradiction_where_an_order_explains_them() -> None:
+    """Q and R come long before the snapshot in which L carries them: what was shown right before it is not what Q has read."""
+    history = [
+        Op(f"E{n}", ("1", "2"), frozenset({f"E{n - 1}"} if n else ()), shows={"1": f"E{n}", "2": f"E{n}"})
+        for n in range(10)
+    ]
+    carried = [
+        Op("Q", ("+2",), frozenset({"E1"}), found={"2": "E2"}),
+        Op("R", ("1",), frozenset({"E1"})),
+        Op("L", ("3",), frozenset({"E9"}), shows={"1": "E9", "2": "E9", "3": "L"}),
+    ]
+    left = {"1": "E9", "2": "E9", "3": "L"}
+    assert contradiction([*history, *carried], left) == ""
+    lost = replace(carried[0], after=frozenset({"E3"}))
+    assert contradiction([*history, lost, *carried[1:]], left) != ""
+
+
 def test_a_contradiction_in_a_long_history_is_found_near_the_commit_that_has_no_place() -> None:
     """All at once, so that there are very many orders; M and N have both changed what one commit wrote."""
     before = [Op(f"A{n}", ("1", f"{n % 3 + 2}"), shows={"1": f"A{n}"}) for n in range(150)]
@@ -202,6 +219,9 @@ def test_seeded_histories_have_a_serial_order() -> None:
 PLANTED = {
     "an older job under a change of rows": 0,
     "removed rows come back": 0,
+    "no numbers are compared": 5,
+    "snapshots have room for all numbers": 5,
+    "a leader carries its own numbers twice": 188,
     "an undo takes back whoever rode with its commit": 60,
     "an undo takes the whole snapshot back": 150,
     "a clone carries the intents of its source": 99,
