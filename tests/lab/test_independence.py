@@ -21,6 +21,8 @@ from lakelatch.lab.scenarios.keys import (
     marking_beside_full,
     marking_one_key,
     placing,
+    riding_keys,
+    riding_upserts,
     upserting_first,
 )
 from lakelatch.lab.scenarios.merges import changing_rows
@@ -58,6 +60,7 @@ def of_snapshots(scenario: Scenario) -> Independence:
         indexing(1, writers=1, compactors=1),
         marking_beside_full(0),
         placing(0),
+        riding_upserts(2, 0),
         changing_rows(0, mergers=1, compactors=1),
         streamed(0),
         forgotten(expires=True),
@@ -70,6 +73,7 @@ def of_snapshots(scenario: Scenario) -> Independence:
                 deleting_from_one_file(1, marked=False),
                 writers(2, 1),
                 riders(2, 0),
+                riding_keys(0, tie=True),
                 marking_one_key(0, compactors=1),
                 cloned_beside_riders(0),
             )
@@ -92,6 +96,7 @@ def test_every_order_of_all_requests_has_the_same_ends(scenario: Scenario) -> No
         marking_one_key(0, writers=1),
         marking_beside_full(0),
         placing(0),
+        riding_upserts(2, 0),
         silent(2, 0),
         changing_rows(0, mergers=1, compactors=1),
     ],

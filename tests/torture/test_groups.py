@@ -1,6 +1,7 @@
 """Processes that append to one table, ride with each other and are killed at any moment: no row is lost, none comes twice.
 
-On a disk and on an S3 server. A killed process begins again with the identity that it had last.
+With a primary key and without one, on a disk and on an S3 server. A killed process begins again with the identity that it had
+last.
 """
 
 from __future__ import annotations
@@ -77,16 +78,29 @@ def killed(pid: int) -> None:
     os.waitpid(pid, 0)
 
 
-def check(what: str, place: Place, longest_s: float, carried: float) -> None:
+KEYS = ("writer", "number")
+
+
+def commits(table: Table) -> Counter[tuple[str, int]]:
+    """How often each identity is in the history: a primary key would hide rows that came twice."""
+    told = [one for made in table.history() for one in (made, *made["riders"])]
+    return Counter((one["commit_user"], one["identifier"]) for one in told if one["commit_user"].startswith("job-"))
+
+
+def check(what: str, place: Place, longest_s: float, carried: float, keys: tuple[str, ...] = ()) -> None:
     """Kill writers at random moments, and compare what they were told with the table.
 
     Args:
         longest_s: the longest time between two kills.
+        keys: the columns of the primary key, so that the appends are upserts into one bucket.
         carried: how many appends another must have carried for each kill, or the run has shown little about riders.
     """
     dice = random.Random(0)
-    options = {"commit.group": "auto"}
-    ll.create_table(place.url, SCHEMA, options=options, storage_options=place.storage_options).append(row(-1, -1))
+    options = {"commit.group": "auto", **({"bucket": "1"} if keys else {})}
+    made = ll.create_table(
+        place.url, SCHEMA, primary_key=keys or None, options=options, storage_options=place.storage_options
+    )
+    made.append(row(-1, -1))
     began = time.monotonic()
     running = {writer: place.started(writer) for writer in range(WRITERS)}
     try:
@@ -102,7 +116,8 @@ def check(what: str, place: Place, longest_s: float, carried: float) -> None:
     rows = table.to_arrow().to_pydict()
     found = Counter(zip(rows["writer"], rows["number"], strict=True))
     told = {(writer, n): carried for writer in range(WRITERS) for n, carried in acknowledged(place.folder, writer)}
-    lost, doubled = told.keys() - found.keys(), [one for one, times in found.items() if times > 1]
+    doubled = [one for seen in (found, commits(table)) for one, times in seen.items() if times > 1]
+    lost = told.keys() - found.keys()
     tell(
         f"groups, {what}: {KILLS} kills of {WRITERS} writers in {seconds:.0f} s: {len(told)} appends acknowledged,"
         f" {sum(told.values())} of them carried by others, {len(found)} rows visible, {len(lost)} lost, {len(doubled)} doubled"
@@ -125,3 +140,11 @@ def test_no_row_of_a_rider_is_lost_or_doubled_on_s3(tmp_path: Path, s3: tuple[st
     """G1, G3, G5: the same on an S3 server, where a killed process leaves requests under way."""
     url, storage_options = s3
     check("S3", Place(f"{url}/groups", storage_options, tmp_path), longest_s=2.5, carried=0.05)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1_800)
+def test_no_upsert_that_rides_is_lost_or_doubled_when_processes_are_killed(tmp_path: Path) -> None:
+    """G1, G3, G5, H14: the same with a primary key, whose rows have numbers that the snapshots name."""
+    place = Place(str(tmp_path / "t"), {}, tmp_path)
+    check("keys on a local disk", place, longest_s=0.3, carried=0.1, keys=KEYS)
