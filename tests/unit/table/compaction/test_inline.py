@@ -10,8 +10,14 @@ import pyarrow as pa
 import pytest
 from unit.table.compaction.test_compact_keys import again, batch, created, kinds, levels, upsert, values
 
+from lakelatch.backends.around.metered import MeteredStore
 from lakelatch.coordinator.commit.aftercare import Aftercare
+from lakelatch.coordinator.commit.committer import Committer
+from lakelatch.coordinator.intents.claims import Claims
+from lakelatch.coordinator.surroundings import MACHINE
 from lakelatch.core.errors import CommitConflict
+from lakelatch.core.paths import TablePaths
+from lakelatch.core.places import codec_of
 from lakelatch.table.compaction import inline
 from lakelatch.table.table import Table
 
@@ -204,3 +210,126 @@ def test_a_compaction_of_buckets_that_have_nothing_to_compact_is_none() -> None:
     assert done is not None and (done.files_before, done.plan.files_considered) == (6, 6)
     assert done.plan.target_bytes == 128 << 20
     assert len(levels(table, "a")) == 1 and len(levels(table, "b")) == 5
+
+
+# ----------------------------------------------------------------------------------------------- where others commit, too
+
+
+def crowded(table: Table) -> Table:
+    """Its writer has just met two others."""
+    table.committer.meet(2, 0.001)
+    return table
+
+
+def claimed(table: Table, *buckets: tuple[bytes, int]) -> Claims:
+    claims = Claims(table.timeline, MACHINE)
+    assert claims.take(buckets) == list(buckets)
+    return claims
+
+
+def place_of(table: Table, part: str) -> tuple[bytes, int]:
+    return codec_of(table.schema).encode((part,)), 0
+
+
+def tickets(table: Table) -> list[str]:
+    table.committer.settle()
+    return [info.key for info in table.store.list("lakelatch/intents/")]
+
+
+def test_a_bucket_that_another_compacts_is_left_to_it(quiet: pytest.LogCaptureFixture) -> None:
+    table = crowded(writing(num_sorted_run__compaction_trigger="2", num_sorted_run__stop_trigger="2"))
+    other = claimed(table, place_of(table, "a"))
+    for number in range(4):
+        crowded(table).upsert(batch("a", {1: number}))
+        crowded(table).upsert(batch("b", {1: number}))
+    assert len(levels(table, "a")) == 4, "more runs than the second option says, because another is at them"
+    assert len(levels(table, "b")) < 4
+    other.give_back()
+    crowded(table).upsert(batch("a", {1: 4}))
+    assert len(levels(table, "a")) == 1 and tickets(table) == [] and warnings(quiet) == []
+
+
+def test_rows_that_another_shows_are_waited_for(
+    monkeypatch: pytest.MonkeyPatch, quiet: pytest.LogCaptureFixture
+) -> None:
+    """The other one compacts all buckets that hide rows; this writer then finds nothing left to do."""
+    table = crowded(writing(**VECTORS))
+    other, waits = again(table), list[int]()
+    claims = claimed(other, (b"", -1))
+
+    def wait(self: Aftercare, times: int) -> None:
+        waits.append(times)
+        if len(waits) == 3:
+            other.refresh()
+            snapshot = other.snapshot()
+            assert snapshot is not None and values(again(table)) == {}
+            inline.compact_buckets(other.committer, other.timeline, snapshot, [place_of(table, "a")])
+            claims.give_back()
+
+    monkeypatch.setattr(Aftercare, "wait", wait)
+    table.upsert(batch("a", {1: 1}))
+    assert waits == [0, 1, 2]
+    assert values(again(table)) == {("a", 1): 1} and kinds(table) == ["APPEND", "COMPACT"]
+    assert tickets(table) == [] and warnings(quiet) == []
+
+
+def test_who_shows_rows_shows_those_of_others_too(quiet: pytest.LogCaptureFixture) -> None:
+    table = writing(**VECTORS)
+    upsert(table, "b", {2: 2})
+    upsert(table, "a", {3: 3})
+    table.upsert(batch("a", {1: 1}))
+    assert ("b", 2) not in values(again(table)), "alone, it shows what it has written"
+    crowded(table).upsert(pa.concat_tables([batch("b", {5: 5}), batch("a", {6: 6})]))
+    assert values(again(table)) == {("a", 1): 1, ("a", 3): 3, ("a", 6): 6, ("b", 2): 2, ("b", 5): 5}
+    assert tickets(table) == [] and warnings(quiet) == []
+
+
+def test_a_claim_of_a_dead_writer_hides_no_rows_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = crowded(writing(**VECTORS))
+    claimed(table, (b"", -1))
+    monkeypatch.setattr(Claims, "counts", lambda self, bucket: False)  # it is older than it may be
+    table.upsert(batch("a", {1: 1}))
+    assert values(again(table)) == {("a", 1): 1}
+
+
+def test_a_writer_that_is_alone_claims_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = writing(**VECTORS)
+    monkeypatch.setattr(Claims, "take", lambda self, buckets: pytest.fail("a request too many"))
+    table.upsert(batch("a", {1: 1}))
+    assert values(table) == {("a", 1): 1}
+
+
+def test_a_compaction_beside_upserts_reads_what_their_snapshots_say_and_no_manifests() -> None:
+    """A compaction that was planned before others added rows lands above them."""
+    table, asked = created(), list[str]()
+    for number in range(3):
+        table.upsert(batch("a", {1: number}))
+    planned = again(table)
+    snapshot = planned.snapshot()
+    assert snapshot is not None
+    committer = Committer(
+        MeteredStore(table.store, lambda request: asked.append(request.key)), TablePaths(), table.schema
+    )
+
+    def beside(rewriter: Any) -> Any:
+        def rewrite(groups: Any) -> Any:
+            made = inline.rewritten_here(rewriter)(groups)
+            for number in range(3, 6):
+                table.upsert(batch("a", {1: number}))
+            asked.clear()
+            return made
+
+        return rewrite
+
+    done = inline.compact_buckets(committer, planned.timeline, snapshot, [place_of(table, "a")], beside)
+    assert done is None, "three runs are fewer than the option says"
+    planned = again(table)
+    for number in range(6, 8):
+        table.upsert(batch("a", {1: number}))
+    snapshot = planned.snapshot()
+    assert snapshot is not None
+    done = inline.compact_buckets(committer, planned.timeline, snapshot, [place_of(table, "a")], beside)
+    assert done is not None and not done.given_up
+    assert values(again(table)) == {("a", 1): 5} and kinds(again(table))[-1] == "COMPACT"
+    read = [key for key in asked if key.startswith("manifest/manifest-") and "-list-" not in key]
+    assert len(read) <= 1, "its own manifest is written"
