@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,7 +13,8 @@ from changes import said, without_numbers, written
 from riding import ENGINES, Keys, began, data, upserts
 
 import lakelatch as ll
-from lakelatch.coordinator.commit.request import CommitRequest, Remarks, Restoration
+from lakelatch.coordinator.commit.checks.key_rules import MOST_COMPARED
+from lakelatch.coordinator.commit.request import CommitRequest, KeyedRows, Remarks, Restoration
 from lakelatch.coordinator.commit.settling.declared import MOST_SILENT
 from lakelatch.coordinator.history.base import Base
 from lakelatch.coordinator.history.row_numbers import (
@@ -332,6 +334,53 @@ def test_what_came_above_the_snapshot_that_speaks_is_read_and_nothing_below_it()
     assert found is not None
     manifests = [key for key in asked if key.startswith("manifest/manifest-") and "list" not in key]
     assert (found.largest, found.buckets, len(manifests)) == (high, 2, 1)
+
+
+# ---------------------------------------------------------------------------------- whether the snapshots say enough
+
+
+def is_apart(world: Keys, first: int, *, above: int | None, buckets: int = 2, **more: Any) -> bool:
+    """Whether rows from this number on, of a job that read snapshot `above`, can stay as they are on the newest one."""
+    (entry, *_) = world.entries
+    file = entry.file._replace(file_name="new", min_sequence_number=first, max_sequence_number=first + 1)
+    entries = (entry._replace(file=file, total_buckets=buckets),)
+    table = world.fresh
+    read = table.timeline.snapshot(above) if above is not None else None
+    request = CommitRequest("APPEND", entries, "me", read_snapshot=read, remarks=Remarks("WRITE"))
+    request = replace(request, **more)
+    run = table.committer._run(request, "u", world.store, rides=True, crowded=False)
+    return run.settler.key_rules.apart(entries, Base(world.latest, (), 0, 0.0, unread=True))
+
+
+def test_rows_can_stay_only_where_all_snapshots_since_the_job_began_leave_room_for_them() -> None:
+    world = Keys()
+    low = known(world).largest
+    upserts((3, 3, "x"), at=500)(world.fresh)
+    (theirs,) = known(world).writes or ()
+    assert is_apart(world, low + 1, above=1)
+    assert is_apart(world, theirs.last + 1, above=2)
+    assert not is_apart(world, theirs.first, above=1), "they meet those of snapshot 2"
+    assert not is_apart(world, low, above=1), "they are not above what the job had read"
+    assert not is_apart(world, low + 1, above=2), "nor are these"
+    assert is_apart(world, low + 1, above=2, keyed=KeyedRows(compared=True)), "they are known to be right above it"
+    assert not is_apart(world, low + 1, above=1, buckets=4), "they are of another bucket count"
+    assert not is_apart(world, NUMBERS_MAX, above=1), "the next rows could not be numbered above them"
+    assert not is_apart(world, low + 1, above=1, remarks=Remarks("MERGE")), "they were computed from others"
+    said(world.store, 2, RowNumbers(theirs.last, 2, (theirs,), low + 1).to_property())
+    assert not is_apart(world, low + 1, above=1), "newer rows were merged without them"
+    without_numbers(world.store, 1)
+    assert not is_apart(world, theirs.last + 1, above=1), "what the job had read says nothing"
+    without_numbers(world.store, 2)
+    assert not is_apart(world, theirs.last + 1, above=2)
+
+
+@pytest.mark.parametrize(("count", "apart"), [(MOST_COMPARED, True), (MOST_COMPARED + 1, False)])
+def test_beside_very_many_snapshots_manifests_are_read(count: int, apart: bool) -> None:
+    world = Keys({"manifest.merge-min-count": "100"})
+    low = known(world).largest
+    for number in range(count):
+        upserts((3, number, "x"), at=500 + number)(world.other)
+    assert is_apart(world, low + 1, above=1) is apart
 
 
 # ------------------------------------------------------------------------------------------------------------ the check
