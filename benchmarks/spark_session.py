@@ -1,7 +1,11 @@
 """What the Spark benchmarks share: the session, the rows, interleaved runs, and whose CPU time is counted.
 
 CPU is user + system of this process, the JVM and all Python workers, by psutil: on a shared machine the wall clock says
-more about the neighbours. Each round runs every variant once, in shuffled order; the first rounds warm the JVM up. Medians.
+more about the neighbours. Each round runs every variant once, in shuffled order; the first rounds warm the JVM up.
+
+Times are medians. A ratio is the median, over the rounds, of a variant's time by that of the first variant in the same round:
+what slows a whole round down, such as a neighbour, or the JVM's compiler in early rounds, cancels out, which it does not in a
+ratio of two medians. `middle half` is where the ratios of half of the rounds lie, so that a ratio can be told from noise.
 """
 
 from __future__ import annotations
@@ -12,7 +16,7 @@ import random
 import statistics
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -93,31 +97,44 @@ def cpu_seconds() -> float:
     return total
 
 
-def measure(variants: dict[str, Callable[[], Any]], rounds: int) -> dict[str, dict[str, Any]]:
-    """Every variant once per round, in shuffled order. Returns medians and ratios to the first variant."""
+def measure(variants: dict[str, Callable[[], Any]], rounds: int, warm_up: int = WARM_UP) -> dict[str, dict[str, Any]]:
+    """Every variant once per round, in shuffled order. Returns medians, and ratios to the first variant in the same round."""
     dice = random.Random(1)
     seen: dict[str, list[tuple[float, float]]] = {name: [] for name in variants}
-    for number in range(WARM_UP + rounds):
+    for number in range(warm_up + rounds):
         order = list(variants)
         dice.shuffle(order)
         for name in order:
             cpu, wall = cpu_seconds(), time.monotonic()
             variants[name]()
             spent = cpu_seconds() - cpu, time.monotonic() - wall
-            if number >= WARM_UP:
+            if number >= warm_up:
                 seen[name].append(spent)
-    medians = {n: (statistics.median(c for c, _ in s), statistics.median(w for _, w in s)) for n, s in seen.items()}
-    base = next(iter(medians.values()))
-    return {
-        name: {
-            "cpu_s": round(cpu, 2),
-            "cpu_ratio": round(cpu / base[0], 2),
-            "wall_s": round(wall, 2),
-            "wall_ratio": round(wall / base[1], 2),
-            "cpu_all_s": [round(c, 2) for c, _ in seen[name]],
+    return summed_up(seen)
+
+
+def summed_up(seen: Mapping[str, Sequence[tuple[float, float]]]) -> dict[str, dict[str, Any]]:
+    """What the rounds say: CPU and wall seconds of each variant, one pair a round, the first variant's being the measure.
+
+    >>> summed_up({"a": [(1.0, 1.0), (2.0, 2.0), (9.0, 9.0)], "b": [(1.1, 1.0), (2.2, 2.0), (9.9, 9.0)]})["b"]["cpu_ratio"]
+    1.1
+    """
+    base, found = next(iter(seen.values())), {}
+    for name, spent in seen.items():
+        cpu, wall = ([pair[which] for pair in spent] for which in (0, 1))
+        cpu_ratios, wall_ratios = (
+            [own[which] / max(first[which], 1e-9) for own, first in zip(spent, base, strict=True)] for which in (0, 1)
+        )
+        low, _, high = statistics.quantiles(cpu_ratios, method="inclusive") if len(spent) > 1 else [cpu_ratios[0]] * 3
+        found[name] = {
+            "cpu_s": round(statistics.median(cpu), 2),
+            "cpu_ratio": round(statistics.median(cpu_ratios), 2),
+            "wall_s": round(statistics.median(wall), 2),
+            "wall_ratio": round(statistics.median(wall_ratios), 2),
+            "middle half": f"{low:.2f}-{high:.2f}",
+            "cpu_all_s": [round(one, 2) for one in cpu],
         }
-        for name, (cpu, wall) in medians.items()
-    }
+    return found
 
 
 def report(title: str, facts: dict[str, Any], results: dict[str, dict[str, Any]], file: Path | None) -> None:
@@ -128,19 +145,20 @@ def report(title: str, facts: dict[str, Any], results: dict[str, dict[str, Any]]
     for key, value in facts.items():
         print(f"  {key}: {value}")
     width = max(map(len, results))
-    print(f"  {'':{width}}   CPU s  ratio   wall s  ratio")
+    print(f"  {'':{width}}   CPU s  ratio  middle half   wall s  ratio")
     for name, r in results.items():
         print(
-            f"  {name:{width}}  {r['cpu_s']:6.2f}  {r['cpu_ratio']:5.2f}   {r['wall_s']:6.2f}  {r['wall_ratio']:5.2f}"
+            f"  {name:{width}}  {r['cpu_s']:6.2f}  {r['cpu_ratio']:5.2f}  {r['middle half']:>11}   {r['wall_s']:6.2f}"
+            f"  {r['wall_ratio']:5.2f}"
         )
 
 
-def facts(spark: Any, args: argparse.Namespace) -> dict[str, Any]:
+def facts(spark: Any, args: argparse.Namespace, warm_up: int = WARM_UP) -> dict[str, Any]:
     import pyarrow
 
     return {
         "rows": args.rows,
-        "measured rounds": f"{args.rounds}, after {WARM_UP} of warm-up",
+        "measured rounds": f"{args.rounds}, after {warm_up} of warm-up",
         "pyspark": spark.version,
         "pyarrow": pyarrow.__version__,
         "cores": os.cpu_count(),
