@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -226,6 +227,70 @@ def test_a_table_is_loaded_as_read_reads_it(
     assert source.load("lake/air.db/t").count() == 4
     spark_lake.unregister(spark)
     assert "FileScan parquet" not in plan_of(spark.read.format("lakelatch").load(url))
+
+
+def ways(spark: Any, lake: ll.Catalog) -> dict[str, Any]:
+    """The same few rows of `air.t`, by each way of a registered session; the first is what the others are compared with."""
+    url = lake.url_of("air.t")
+    return {
+        "lakelatch.spark.read": lambda: spark_lake.read(spark, url).where("id > 2").select("id", "v"),
+        "spark.sql": lambda: spark.sql("SELECT id, v FROM lake.air.t WHERE id > 2"),
+        "spark.table": lambda: spark.table("lake.air.t").where("id > 2").select("id", "v"),
+        "spark.read": lambda: spark.read.format("lakelatch").load(url).where("id > 2").select("id", "v"),
+    }
+
+
+@pytest.mark.classic
+def test_every_way_has_the_plan_of_read(spark: Any, lake: ll.Catalog, frame: Any) -> None:
+    """So none of them costs more than another while the query runs."""
+    frame.writeTo("lake.air.t").create()
+    plans = {}
+    for way, make in ways(spark, lake).items():
+        physical = make()._jdf.queryExecution().executedPlan().toString()
+        plans[way] = re.sub(r"#\d+L?|lakelatch-plan-\w+", "", physical)
+    assert "FileScan parquet" in plans["lakelatch.spark.read"] and "GreaterThan(id,2)" in plans["lakelatch.spark.read"]
+    assert plans == dict.fromkeys(plans, plans["lakelatch.spark.read"])
+
+
+@pytest.mark.classic
+def test_every_way_plans_a_table_once_and_asks_the_jvm_little(
+    spark: Any, lake: ll.Catalog, frame: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a way costs beside `read` comes before the query runs. Nothing is kept: the same text sees the next snapshot."""
+    from py4j.clientserver import JavaClient
+
+    frame.writeTo("lake.air.t").create()
+    views = temporary_views(spark)
+    seen, send, plan = {"messages": 0, "plans": 0}, JavaClient.send_command, ll.Table.plan
+
+    def sent(self: Any, command: str, *given: Any, **named: Any) -> Any:
+        seen["messages"] += not command.startswith("m\n")  # what is let go may be of any test before
+        return send(self, command, *given, **named)
+
+    def planned(self: Any, *given: Any, **named: Any) -> Any:
+        seen["plans"] += 1
+        return plan(self, *given, **named)
+
+    monkeypatch.setattr(JavaClient, "send_command", sent)
+    monkeypatch.setattr(ll.Table, "plan", planned)
+    asked = {}
+    for way, make in ways(spark, lake).items():
+        make()
+        seen.update(messages=0, plans=0)
+        made = make()
+        asked[way] = seen["messages"]
+        assert seen["plans"] == 1, way
+        assert made.count() == 1, way
+    first = asked.pop("lakelatch.spark.read")
+    assert max(asked.values()) < first + 15, (first, asked)
+    for number, make in enumerate(ways(spark, lake).values(), 4):
+        lake["air.t"].append(pa.table({"id": [number]}))
+        assert make().count() == number - 2
+    assert temporary_views(spark) == views, "those of a statement end with it"
+
+
+def temporary_views(spark: Any) -> set[str]:
+    return {view.name for view in spark.catalog.listTables() if view.isTemporary}
 
 
 def plan_of(frame: Any) -> str:
