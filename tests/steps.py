@@ -15,7 +15,7 @@ from lakelatch.backends.store import PutOutcome
 from lakelatch.coordinator.commit.committer import Committer
 from lakelatch.coordinator.commit.message import PendingUpload
 from lakelatch.coordinator.commit.request import CommitRequest
-from lakelatch.coordinator.commit.run import CommitRun
+from lakelatch.coordinator.commit.steps.run import CommitRun
 from lakelatch.coordinator.protocol import effects as do
 from lakelatch.coordinator.protocol import events as ev
 from lakelatch.coordinator.protocol.snapshot_ref import SnapshotRef

@@ -66,9 +66,9 @@ from .request import CommitRequest
 from .retries import RetryPolicy
 from .riding.group import Group, may_ride
 from .riding.rider import Rider, read_rider
-from .run import CommitRun
 from .settling.hash_indexes import HashIndexes
 from .side_by_side import UPLOAD_THREADS
+from .steps.run import CommitRun
 from .time_budget import TimeBudget
 from .turns import Turns
 from .upkeep import Upkeep

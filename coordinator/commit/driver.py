@@ -25,8 +25,8 @@ from ..protocol.machine import CommitState, step
 from ..watching.observe import Watch
 from .attempt import MetadataFile
 from .riding.rider import Rider
-from .run import CommitRun
 from .side_by_side import SideBySide
+from .steps.run import CommitRun
 from .time_budget import TimeBudget
 from .turns import Turns
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from ...coordinator.commit import run
 from ...coordinator.commit.riding import rider
 from ...coordinator.commit.riding.group import Group
+from ...coordinator.commit.steps import run
 from ...coordinator.identities.recall import Recalled
 from ...coordinator.intents import shelf
 from ...coordinator.intents.intent import Intent, Leader

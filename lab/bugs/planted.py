@@ -13,11 +13,11 @@ from typing import Any
 
 from ...backends.requests import answers
 from ...backends.store import AlreadyThere, Created, PutOutcome
-from ...coordinator.commit import attempt, run
+from ...coordinator.commit import attempt
 from ...coordinator.commit.driver import Driver
 from ...coordinator.commit.settling import settler as settling
 from ...coordinator.commit.settling.manifest_compaction import Merge
-from ...coordinator.commit.steps import collecting, publishing
+from ...coordinator.commit.steps import collecting, publishing, run
 from ...coordinator.history import lineage
 from ...coordinator.history.base import Base
 from ...coordinator.history.timeline import Latest, Timeline

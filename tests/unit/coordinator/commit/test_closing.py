@@ -12,7 +12,7 @@ from unit.coordinator.commit.test_group import World, rows
 import lakelatch as ll
 from lakelatch.backends.store import PutOutcome, Unknown
 from lakelatch.coordinator.commit.committer import Committer
-from lakelatch.coordinator.commit.run import CommitRun
+from lakelatch.coordinator.commit.steps.run import CommitRun
 from lakelatch.coordinator.intents.carried import CLOSES_PROPERTY
 from lakelatch.coordinator.journal.file_journal import FileJournal
 from lakelatch.coordinator.protocol import effects as do

@@ -22,7 +22,7 @@ from lakelatch.backends.memory import MemoryStore
 from lakelatch.backends.store import ObjectInfo, PutOutcome, Unknown
 from lakelatch.coordinator.commit.request import CommitRequest
 from lakelatch.coordinator.commit.retries import Crowd
-from lakelatch.coordinator.commit.run import CommitRun
+from lakelatch.coordinator.commit.steps.run import CommitRun
 from lakelatch.coordinator.history.row_numbers import row_numbers
 from lakelatch.coordinator.history.timeline import BASE_PROPERTY, Latest, Timeline
 from lakelatch.coordinator.identities.memory import memory_of

@@ -11,7 +11,7 @@ from steps import EARLIEST, SCHEMA, World, ours, request, resolved
 from lakelatch.backends.store import AlreadyThere, Unknown
 from lakelatch.coordinator.commit.attempt import MetadataFile
 from lakelatch.coordinator.commit.request import RepeatableRequest
-from lakelatch.coordinator.commit.run import CommitRun
+from lakelatch.coordinator.commit.steps.run import CommitRun
 from lakelatch.coordinator.history.lost import replaced_before
 from lakelatch.coordinator.identities import memory
 from lakelatch.coordinator.identities.pages import parse_page

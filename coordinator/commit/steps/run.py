@@ -1,15 +1,15 @@
 """Carries out the effects of one commit on a store.
 
 Owns: `CommitRun`, which maps each effect of the machine to store requests and their result to an event. Must not know: the order
-of effects (the machine), threads and time budgets (the driver). How it does that is in `steps`.
+of effects (the machine), threads and time budgets (the driver).
 Invariant: an effect returns exactly one event, also when the store fails.
 """
 
 from __future__ import annotations
 
-from .steps.collecting import Collecting
-from .steps.publishing import Publishing
-from .steps.uploading import Uploading
+from .collecting import Collecting
+from .publishing import Publishing
+from .uploading import Uploading
 
 
 class CommitRun(Collecting, Uploading, Publishing):
