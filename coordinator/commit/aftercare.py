@@ -6,15 +6,17 @@ Invariant: where nobody else commits, it costs no request to find out who does t
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
 
 from ...core.metadata.data_file import ManifestEntry, PartitionBucket
+from ...core.metadata.folding import may_hold, may_hold_buckets
 from ...core.metadata.manifest import ManifestFile
 from ...core.metadata.schema import TableSchema
 from ...core.metadata.snapshot import Snapshot
 from ...core.places import codec_of
+from ...core.rows.types import Field
 from ..history.timeline import Timeline, ref_of
 from ..intents.claims import Claims
 from ..surroundings import Surroundings
@@ -48,15 +50,17 @@ class Aftercare:
         others = self.knows.crowd.size if self.is_crowded else 0.0
         return self.around.uniform(0.0, 1.0) * (1.0 + others) <= 1.0
 
-    def known(self, places: Collection[PartitionBucket], *, beside: bool = False) -> tuple[Snapshot, Buckets] | None:
+    def known(
+        self, places: Collection[PartitionBucket], *, beside: bool = False, runs: int = 0
+    ) -> tuple[Snapshot, Buckets] | None:
         """The newest snapshot that is known, after a commit its own, and what its manifests say at least about some buckets, or
         about all buckets of their partitions (`beside`); None if none is known. Reads only manifests that this committer has
-        neither written nor read.
+        neither written nor read, and not those that only add files where their buckets surely have fewer sorted runs than `runs`.
         """
         base = self.knows.newest.get()
         if base is None or base.snapshot is None or base.unread:
             return None
-        return base.snapshot, self._of(base.manifests, places, beside)
+        return base.snapshot, self._of(base.manifests, places, beside, runs)
 
     def manifests(self, snapshot: Snapshot) -> tuple[ManifestFile, ...]:
         """Those of a snapshot, without a request where it is the newest that is known."""
@@ -70,13 +74,22 @@ class Aftercare:
         numbers = BaseNumbers(self.timeline, self.knows, self.schema, self.around, self.pool)
         return None if numbers.snapshot is None else (numbers.snapshot, self._of(numbers.manifests, places, beside))
 
-    def _of(self, manifests: Sequence[ManifestFile], places: Collection[PartitionBucket], beside: bool) -> Buckets:
+    def _of(
+        self, manifests: Sequence[ManifestFile], places: Collection[PartitionBucket], beside: bool, runs: int = 0
+    ) -> Buckets:
         timeline, fields = self.timeline, codec_of(self.schema).fields
         partitions, numbers = {partition for partition, _ in places}, {bucket for _, bucket in places}
 
         def read(unread: Sequence[ManifestFile]) -> list[list[ManifestEntry]]:
             return timeline.parallel(timeline.entries_of, unread)
 
+        if runs:
+            plain = [m for m in manifests if _only_adds_to_one(m) and not self.knows.buckets.knows([m])]
+            names = {m.file_name for m in plain}
+            rest = [m for m in manifests if m.file_name not in names]
+            found = self.knows.buckets.of(rest, partitions, fields, read, numbers)
+            if all(found.run_count(p) + _added(plain, p, fields) < runs for p in places):
+                return found
         return self.knows.buckets.of(manifests, partitions, fields, read, None if beside else numbers)
 
     def take(self, buckets: Sequence[PartitionBucket]) -> list[PartitionBucket]:
@@ -105,3 +118,18 @@ class Aftercare:
     @property
     def is_crowded(self) -> bool:
         return self.knows.crowd.is_near(self.around.monotonic_s())
+
+
+def _only_adds_to_one(manifest: ManifestFile) -> bool:
+    return (
+        not manifest.num_deleted_files
+        and manifest.min_bucket is not None
+        and manifest.min_bucket == manifest.max_bucket
+    )
+
+
+def _added(manifests: Iterable[ManifestFile], place: PartitionBucket, fields: Sequence[Field]) -> int:
+    """At most so many files are added to a bucket, each of which is a sorted run at most."""
+    return sum(
+        m.num_added_files for m in manifests if may_hold_buckets(m, [place[1]]) and may_hold(m, {place[0]}, fields)
+    )

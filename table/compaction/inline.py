@@ -81,7 +81,7 @@ class _Written:
 def _tidy(written: _Written, touched: Collection[PartitionBucket]) -> None:
     """Compact what is due in some buckets: once what can wait, again what has too many runs. Others may be at it already."""
     schema, care = written.committer.schema, written.care
-    known = care.known(touched)
+    known = care.known(touched, runs=_due_from(schema))
     if known is None:  # another has carried the commit, and tidies up
         return
     left, done = [bucket for bucket in touched if is_due(schema, known[1], bucket)], None
@@ -150,13 +150,18 @@ def show_restored(table: OpenTable, schema: TableSchema, restored: Iterable[Mani
 
 def is_due(schema: TableSchema, found: Buckets, bucket: PartitionBucket) -> bool:
     """May a bucket have something to compact? Without reading its files' metadata again."""
+    return found.run_count(bucket) >= _due_from(schema)
+
+
+def _due_from(schema: TableSchema) -> int:
+    """From how many sorted runs on there may be something to compact."""
     rules = merge_rules(schema)
     assert rules is not None
     by_options = PickRules.of(schema.options, rules.has_lookups)
     early = (by_options.interval_ms, by_options.total_bytes, by_options.newer_bytes, _is_full(schema) or None)
     if by_options.raises_level_0 or any(limit is not None for limit in early):
-        return True
-    return found.run_count(bucket) >= by_options.trigger
+        return 0
+    return by_options.trigger
 
 
 def _hides_rows(schema: TableSchema) -> bool:

@@ -17,6 +17,7 @@ from ....core.errors import TableCorrupt
 from ....core.metadata.change import Change, Landed, Owner, index_changes, owner_of, vector_places
 from ....core.metadata.data_file import ADD, DELETE, DeletionVectorRange, IndexEntry, ManifestEntry
 from ....core.metadata.deletion_vector import vector_bytes, vector_end
+from ....core.metadata.manifest import ManifestFile
 from ....core.metadata.snapshot import UNDONE, UNDONE_COMMIT, Snapshot, replaced_by
 from ....core.paths import number_in
 from ....core.places import FileKeys, is_external
@@ -41,14 +42,23 @@ class ChangesSince:
     concerns: Callable[[bytes], bool]
     manifests: dict[str, Sequence[ManifestEntry]] = field(default_factory=dict)
     _known: dict[tuple[str, str | None], Landed] = field(default_factory=dict)
+    _deltas: dict[str, tuple[ManifestFile, ...]] = field(default_factory=dict)
     _read: dict[int, Snapshot] = field(default_factory=dict)
 
-    def since(self, read: Snapshot | None, base: Snapshot | None) -> list[Landed] | Conflict:
-        """The changes of other writers after `read`, up to `base`, each commit apart; a conflict where they are gone."""
+    def since(
+        self, read: Snapshot | None, base: Snapshot | None, passes: Callable[[Snapshot], bool] | None = None
+    ) -> list[Landed] | Conflict:
+        """The changes of other writers after `read`, up to `base`, each commit apart; a conflict where they are gone. Those of
+        snapshots that `passes` says do not matter are left out, and not read.
+        """
         chain = self._chain(read, base)
         if chain is None:
             return Conflict(HISTORY_GONE, "some snapshots made since this commit read the table no longer exist")
-        steps = [(before, found) for before, found in pairwise(chain) if found is not None]
+        steps = [
+            (before, found)
+            for before, found in pairwise(chain)
+            if found is not None and not (passes is not None and passes(found))
+        ]
         return [one for found in self.timeline.parallel(lambda step: self._commits(*step), steps) for one in found]
 
     def snapshots(self, read: Snapshot | None, base: Snapshot | None, most: int) -> list[Snapshot] | None:
@@ -64,7 +74,7 @@ class ChangesSince:
         if len(carried) < 2:
             return [landed]
         own: dict[str, list[ManifestEntry]] = {commit: [] for commit in carried}
-        for manifest in self.timeline.delta_manifests(found):
+        for manifest in self._delta(found):
             commit = next((commit for commit in carried if commit in manifest.file_name), carried[0])
             own[commit] += self.manifests[manifest.file_name]
         first, *others = own.values()
@@ -113,7 +123,7 @@ class ChangesSince:
         known = self._known.get((found.identity, name))
         if known is not None:
             return known
-        delta = self.timeline.delta_manifests(found)
+        delta = self._delta(found)
         unread = [m for m in delta if m.file_name not in self.manifests]
         self.manifests.update(
             zip((m.file_name for m in unread), self.timeline.parallel(self.timeline.entries_of, unread), strict=True)
@@ -129,6 +139,11 @@ class ChangesSince:
         landed = Landed(found.id, found.commit_kind, found.commit_user, change, marked, *meant)
         self._known[found.identity, name] = landed
         return landed
+
+    def _delta(self, found: Snapshot) -> tuple[ManifestFile, ...]:
+        if found.identity not in self._deltas:
+            self._deltas[found.identity] = self.timeline.delta_manifests(found)
+        return self._deltas[found.identity]
 
     def _marked(self, entries: Sequence[ManifestEntry], index: Sequence[IndexEntry]) -> frozenset[Owner]:
         """The data files that stay, but have a different deletion vector than before."""

@@ -19,7 +19,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ....core import options as opt
-from ....core.metadata.change import Group, Landed, owner_of
+from ....core.metadata.change import Change, Group, Landed, owner_of
 from ....core.metadata.data_file import ADD, SOURCE_COMPACT, ManifestEntry, PartitionBucket
 from ....core.metadata.schema import TableSchema
 from ....core.metadata.schemas.merge_rules import merge_rules
@@ -263,6 +263,14 @@ def newest_merged(group: Group, order: KeyOrder) -> int:
     if not (order.merged_is_final or not group.is_compaction or drops_deletes(group.deleted, group.added)):
         return -1
     return max(entry.file.max_sequence_number for entry in group.deleted)
+
+
+def merged_by(entries: tuple[ManifestEntry, ...], order: KeyOrder) -> int | None:
+    """The same of all buckets of a compaction; None if it does more than to merge rows."""
+    groups = Landed(0, "COMPACT", "", Change(entries, (), 0)).groups(lambda partition: True)
+    if not all(group.is_compaction for group in groups):
+        return None
+    return max((newest_merged(group, order) for group in groups), default=-1)
 
 
 def drops_deletes(deleted: Iterable[ManifestEntry], added: Iterable[ManifestEntry]) -> bool:

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from ....core import options as opt
+from ....core.metadata.change import Landed
 from ....core.metadata.data_file import ADD, ManifestEntry, PartitionBucket
 from ....core.metadata.folding import live
 from ....core.metadata.schema import TableSchema
@@ -29,6 +31,7 @@ from .key_order import (
     Numbers,
     before_what_stays,
     has_numbers,
+    merged_by,
     new_rows,
     numbers_meet,
     older_rows_appended,
@@ -90,14 +93,9 @@ class KeyRules:
         return stamped(entries, snapshot_id) if self.order.by_snapshot and self.request.kind != "COMPACT" else entries
 
     def older_rows(self, entries: Entries, base: Base) -> Conflict | None:
-        if (
-            not self.order.by_number
-            or self._is_read(base)
-            or all(e.kind == ADD for e in entries)
-            or self.still_holds(base)
-        ):
+        if not self.order.by_number or self._is_read(base) or all(e.kind == ADD for e in entries):
             return None
-        changes = self.since.since(self.request.read_snapshot, base.snapshot)
+        changes = self.changes(base)
         if isinstance(changes, Conflict):
             return None  # that its files are still live was checked already
         return older_rows_appended(self.request, entries, changes, self.order)
@@ -114,11 +112,11 @@ class KeyRules:
 
     def runs_overlap(self, entries: Entries, base: Base) -> Conflict | None:
         """Check the levels that get files. What the request read is its own affair; what came since is not."""
-        if not self.schema.primary_keys or not in_runs(entries) or self._is_read(base) or self.still_holds(base):
+        if not self.schema.primary_keys or not in_runs(entries) or self._is_read(base):
             return None
         if self.schema.options.get(opt.CLUSTERED_BY_OTHERS):
             return None
-        changes = self.since.since(self.request.read_snapshot, base.snapshot)
+        changes = self.changes(base)
         came = live(self.timeline.entries(base.manifests)) if isinstance(changes, Conflict) else added_since(changes)
         return runs_overlap(entries, came, self.schema)
 
@@ -158,16 +156,15 @@ class KeyRules:
         self.have_compared(base)
         return True
 
-    def still_holds(self, base: Base) -> bool:
-        """Whether the snapshots themselves say of a compaction that nothing came since it was planned but newer rows. Its files
-        are all there then, and no manifest has to be read to see that.
+    def changes(self, base: Base) -> list[Landed] | Conflict:
+        """Those of others since the request read the table. Of a compaction, without commits that only added newer rows, as their
+        snapshots say: its files are all there after those, and no manifest has to be read to see that.
         """
-        request = self.request
-        if type(request) is not CommitRequest or request.kind != "COMPACT" or not has_numbers(self.schema):
-            return False
-        merged = max((e.file.max_sequence_number for e in request.entries if e.kind != ADD), default=-1)
-        since = self.since.snapshots(request.read_snapshot, base.snapshot, MOST_COMPARED)
-        return since is not None and all(_adds_above(merged, snapshot) for snapshot in since)
+        request, merged = self.request, None
+        if type(request) is CommitRequest and request.kind == "COMPACT" and has_numbers(self.schema):
+            merged = merged_by(request.entries, self.order)
+        passes = None if merged is None else partial(_adds_above, merged)
+        return self.since.since(request.read_snapshot, base.snapshot, passes)
 
     def _is_above(self, span: Span) -> bool:
         """Whether the rows are newer than all that the commit read before it began."""

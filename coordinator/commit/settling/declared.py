@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from ....core.metadata.change import Change, Landed
 from ....core.metadata.data_file import ADD, ManifestEntry
 from ....core.metadata.manifest import ManifestFile
 from ....core.metadata.schema import TableSchema
@@ -18,7 +17,7 @@ from ...history.base import Base
 from ...history.row_numbers import NUMBERS_MAX, RowNumbers, Span, row_numbers
 from ...history.timeline import Timeline
 from ...surroundings import Surroundings
-from ..checks.key_order import KeyOrder, Numbers, bucket_count, has_numbers, newest_merged
+from ..checks.key_order import KeyOrder, Numbers, bucket_count, has_numbers, merged_by
 from ..request import CommitRequest, only_adds_rows
 from .bucket_numbers import BucketMemory, Buckets, numbered
 
@@ -99,9 +98,9 @@ def declared(
     if same_index and only_adds_rows(request) and not any(entry.file.level for entry in entries):
         writes = (Numbers.of(entries).span,)
     elif same_index and request.kind == "COMPACT":
-        groups = Landed(0, "COMPACT", "", Change(entries, (), 0)).groups(lambda partition: True)
-        if all(group.is_compaction for group in groups):
-            writes, merged = (), max((newest_merged(group, order) for group in groups), default=-1)
+        found = merged_by(entries, order)
+        if found is not None:
+            writes, merged = (), found
     return replace(above(base, entries), writes=writes, merged=merged)
 
 

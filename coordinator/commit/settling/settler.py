@@ -195,10 +195,8 @@ class Settler:
     def _inputs_conflict(self, base: Base) -> Conflict | None:
         """Check that the input files of a compaction are still live. If the history allows it, only later changes are read."""
         request = self.request
-        if self.key_rules.still_holds(base):
-            return None
         if request.read_snapshot is not None:
-            changes = self._since.since(request.read_snapshot, base.snapshot)
+            changes = self.key_rules.changes(base)
             if not isinstance(changes, Conflict):
                 return inputs_changed(request, changes)
         return deletes_unknown_file(request, live(self.timeline.entries(base.manifests)))
