@@ -38,7 +38,6 @@ class Aftercare:
     around: Surroundings
     knows: Knowledge
     pool: Executor
-    aside: Executor
     _claims: Claims = field(init=False)
 
     def __post_init__(self) -> None:
@@ -97,9 +96,8 @@ class Aftercare:
         return self._claims.take(buckets) if self.is_crowded else list(buckets)
 
     def give_back(self) -> None:
-        """Beside what the caller does next."""
-        if self._claims.are_held:
-            self.aside.submit(self._claims.give_back)
+        """Before the caller goes on: its process may end, and others wait."""
+        self._claims.give_back()
 
     def wait(self, times: int) -> None:
         """Wait for those who work on what this writer needs, for about an attempt of a commit, and longer from time to time;

@@ -328,7 +328,7 @@ class Committer:
         return BaseNumbers(self._timeline(self.store), self._knows, self.schema, self._around, self._pool)
 
     def aftercare(self) -> Aftercare:
-        return Aftercare(self._timeline(self.store), self.schema, self._around, self._knows, self._pool, self._aside)
+        return Aftercare(self._timeline(self.store), self.schema, self._around, self._knows, self._pool)
 
     def learn(self, base: Base) -> None:
         """Take note of a snapshot that was the newest a moment ago, so that the next commit need not look for it."""

@@ -19,7 +19,7 @@ from ..surroundings import Surroundings
 from .shelf import folder_of
 from .tickets import withdraw
 
-STALE_AFTER_MS = 60_000
+STALE_AFTER_MS = 20_000
 """A claim that is older counts for nothing: its process has died, or works for so long that nobody should wait for it."""
 
 
@@ -35,10 +35,6 @@ class Claims:
         """Those that nobody else has claimed, which are this writer's until `give_back`. Takes a round trip or two."""
         taken = self.timeline.parallel(self._take, buckets)
         return [bucket for bucket, is_taken in zip(buckets, taken, strict=True) if is_taken]
-
-    @property
-    def are_held(self) -> bool:
-        return bool(self._held)
 
     def give_back(self) -> None:
         keys, self._held = list(self._held.values()), {}
