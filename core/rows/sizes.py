@@ -49,11 +49,16 @@ def row_bytes(array: Any) -> Any:
         ends = np.cumsum(np.concatenate(([0], row_bytes(array.flatten()))))
         places = list_offsets(array)
         return ends[places[1:]] - ends[places[:-1]] + 4
-    return np.full(len(array), _fixed_bytes(t) or 0)
+    return np.full(len(array), fixed_bytes(t) or 0)
 
 
 @lru_cache(maxsize=1024)
-def _fixed_bytes(t: Any) -> int | None:
+def fixed_bytes(t: Any) -> int | None:
+    """The bytes of each value of a type, rounded up; None if they vary.
+
+    >>> fixed_bytes(pa.int32()), fixed_bytes(pa.bool_()), fixed_bytes(pa.string())
+    (4, 1, None)
+    """
     if t == pa.null() or t.num_fields or _is_text(t) or _is_encoded(t) or isinstance(t, pa.BaseExtensionType):
         return None
     try:
@@ -101,7 +106,7 @@ def spans(sizes: Any, most_bytes: int | None = None) -> Iterator[slice]:
 
 
 def widths(batch: pa.RecordBatch) -> Any:
-    fixed = [_fixed_bytes(t) for t in batch.schema.types]
+    fixed = [fixed_bytes(t) for t in batch.schema.types]
     varying = (row_bytes(batch.column(i)) for i, size in enumerate(fixed) if size is None)
     return sum(varying, np.full(batch.num_rows, sum(size or 0 for size in fixed)))
 

@@ -22,6 +22,8 @@ from ...core.expressions.tree import Predicate
 from ...core.metadata.data_file import DataFile
 from ...core.metadata.schema import ROW_SEQUENCE, TableSchema
 from ...core.metadata.schemas.merge_rules import VALUE_KIND, MergeRules
+from ...core.rows.arrow import to_arrow
+from ...core.rows.sizes import fixed_bytes
 from ...core.rows.types import Field
 from ...core.statistics.pruning import split_predicate
 from ..formats.data_source import BATCH_ROWS
@@ -33,7 +35,7 @@ from ..scan.split import Split
 from .deletion import deleted_rows, live_mask
 from .run_reader import RunReader
 from .set_aside import PARTS_WHILE_SET_ASIDE, takes_too_much, windows_set_aside
-from .windows import Piece, Window, windows
+from .windows import SORTING_BYTES, Piece, Window, windows
 
 DEFAULT_MEMORY = opt.MERGE_MEMORY.default
 _ORDER = (ROW_SEQUENCE, VALUE_KIND)
@@ -43,6 +45,8 @@ _FOR_WHOLE_ROWS = 3
 """The part of the memory for rows that wait to be merged, where merged rows are copied batch by batch."""
 _FOR_MADE_ROWS = 8
 """The same, where the columns of a range are joined and new ones are made of them."""
+_READ_WHOLE = 1.8
+"""By so much, rows that are merged at once may exceed that part: no decoder stays open for them, and none is cut."""
 
 
 class ColumnRows:
@@ -145,10 +149,10 @@ class SectionReader:
         free = max(memory - _ALWAYS_TAKEN, memory // 2)
         budget = free // (_FOR_WHOLE_ROWS if self._rules.keeps_whole_rows else _FOR_MADE_ROWS)
         piece_bytes = budget // (2 * len(runs))
-        is_sorted = not self._rules.is_on("pk-clustering-override")
         of_runs = [[split.files[section[i]] for i in run] for run in runs]
-        is_set_aside = is_sorted and takes_too_much(of_runs, len(self._read) + len(_ORDER), memory)
-        part_bytes = budget // PARTS_WHILE_SET_ASIDE if is_set_aside else piece_bytes
+        is_cut = not (self._rules.is_on("pk-clustering-override") or self._fits(of_runs, _READ_WHOLE * budget))
+        is_set_aside = is_cut and takes_too_much(of_runs, len(self._read) + len(_ORDER), memory)
+        part_bytes = budget // PARTS_WHILE_SET_ASIDE if is_set_aside else piece_bytes if is_cut else None
         readers = [self._reader(*fields) for fields in order]
         pieces = [
             (piece for i in run for piece in self._pieces(store, split, section[i], i, readers[i], alone, part_bytes))
@@ -158,7 +162,13 @@ class SectionReader:
         if is_set_aside:
             deciding = [[*keys, *(f.name for f in fields)] for fields in order]
             return windows_set_aside(pieces, keys, deciding, budget, piece_bytes)
-        return windows(pieces, keys, budget if is_sorted else None)
+        return windows(pieces, keys, budget if is_cut else None)
+
+    def _fits(self, runs: Sequence[Sequence[DataFile]], memory: float) -> bool:
+        """Do all rows surely fit into the memory? Unknown, so False, of columns whose values differ in size."""
+        sizes = [fixed_bytes(to_arrow(field.type)) for field in (*self._read, *_ORDER)]
+        row_bytes = SORTING_BYTES + sum(size or 0 for size in sizes)
+        return None not in sizes and row_bytes * sum(file.row_count for run in runs for file in run) <= memory
 
     def _kept(self, window: Window, is_kept: Any) -> Iterator[Rows]:
         start = 0
@@ -175,14 +185,29 @@ class SectionReader:
         return self._readers[order]
 
     def _pieces(
-        self, store: Store, split: Split, index: int, number: int, reader: RunReader, alone: bool, part_bytes: int
+        self,
+        store: Store,
+        split: Split,
+        index: int,
+        number: int,
+        reader: RunReader,
+        alone: bool,
+        part_bytes: int | None,
     ) -> Iterator[Piece]:
         file, where = split.files[index], f"data file {split.keys[index]}"
         deleted = deleted_rows(store, split, (index,))
         found = reader.rows({file: located(store, split.keys[index])}, self._on_keys, alone, part_bytes=part_bytes)
-        for position, rows in found:
+        for position, rows in _ended(found, file.row_count):
             live = None if deleted is None else live_mask(deleted, position, len(rows))
             yield Piece(number, file.level, rows if live is None else rows.kept(live), where)
+
+
+def _ended(found: Iterator[tuple[int, Rows]], count: int) -> Iterator[tuple[int, Rows]]:
+    """The rows of a file. Its reader ends before the last of them are passed on, so that nothing else of the file is held."""
+    for position, rows in found:
+        more = list(found) if position + len(rows) == count else []
+        yield position, rows
+        yield from more
 
 
 def _may_delete(file: DataFile) -> bool:

@@ -22,7 +22,7 @@ from ..formats.file_rows import Rows
 from ..merging.key_codes import key_codes
 from .waiting_rows import WaitingRows
 
-_SORTING_BYTES = 48
+SORTING_BYTES = 48
 """What sorting takes for each row: its code, its position, and a few of their kind."""
 
 
@@ -168,7 +168,7 @@ def _copy(parts: Sequence[Any]) -> Any:
 
 
 def _weight(piece: Piece) -> int:
-    return piece.rows.nbytes + _SORTING_BYTES * len(piece.rows)
+    return piece.rows.nbytes + SORTING_BYTES * len(piece.rows)
 
 
 def _enough(budget: int, held: int) -> int:

@@ -7,6 +7,7 @@ import os
 import random
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,11 @@ import pytest
 from sorted_files import add_files
 
 import lakelatch as ll
-from lakelatch.core.errors import InvalidArgument
+from lakelatch.core.errors import InvalidArgument, TableCorrupt
+from lakelatch.table.reading import section_reader
 from lakelatch.table.reading.arrow import SplitReader
+from lakelatch.table.reading.run_reader import RunReader
+from lakelatch.table.reading.windows import windows
 from lakelatch.table.scan.fallback import file_schemas_of
 from lakelatch.table.writing.files.key_files import arrow_rows
 
@@ -103,6 +107,85 @@ def test_the_memory_of_a_read_is_a_size(tmp_path: Path) -> None:
     for wrong in (0, -1, "1 parsec", True, 2.5):
         with pytest.raises(InvalidArgument, match="merge_memory"):
             list(table.to_batches(merge_memory=wrong))  # type: ignore[arg-type]
+
+
+def with_sizes(folder: Path, engine: str = "deduplicate", runs: int = 6, **options: str) -> ll.Table:
+    """Runs of 1,000 rows of fixed size: a key and a number."""
+    schema = pa.schema([pa.field("id", pa.int64(), nullable=False), ("v", pa.int64())])
+    texts = {"bucket": "1", "write-only": "true", "merge-engine": engine} | options
+    table = ll.create_table(str(folder), schema, primary_key=["id"], options=texts)
+    for number in range(runs):
+        table.upsert(pa.table({"id": range(number, 3000 + number, 3), "v": [number] * 1000}, schema=schema))
+    return ll.open_table(str(folder))
+
+
+@pytest.mark.parametrize(
+    ("engine", "memory", "is_cut"),
+    [
+        ("deduplicate", 2 << 20, False),  # of which the rows take about 400 kB, and may take 600
+        ("deduplicate", 1 << 20, True),
+        ("partial-update", 2 << 20, True),  # which makes columns of them
+        ("partial-update", 4 << 20, False),
+    ],
+)
+def test_rows_that_surely_fit_are_merged_at_once(
+    engine: str, memory: int, is_cut: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = with_sizes(tmp_path / "t", engine)
+    budgets = list[int | None]()
+
+    def counted(runs: Any, keys: Any, budget: int | None) -> Any:
+        budgets.append(budget)
+        return windows(runs, keys, budget)
+
+    monkeypatch.setattr(section_reader, "windows", counted)
+    expected = {k: max(n for n in range(6) if n <= k < 3000 + n and (k - n) % 3 == 0) for k in range(3003)}
+    found = {row["id"]: row["v"] for batch in table.to_batches(merge_memory=memory) for row in batch.to_pylist()}
+    assert found == {k: v for k, v in expected.items() if k in found} and len(found) == 3003
+    assert [budget is not None for budget in budgets] == [is_cut]
+
+
+def test_texts_may_be_larger_than_anything_that_is_known_of_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = create(tmp_path / "t", pa.int64())
+    add_files(table, *([{"id": 1, "_SEQUENCE_NUMBER": n, "v": n, "s": "x"}] for n in range(2)))
+    budgets = list[int | None]()
+    monkeypatch.setattr(section_reader, "windows", lambda *given: budgets.append(given[2]) or windows(*given))
+    assert read(table, 1 << 30)[0]["v"] == 1
+    assert table.to_arrow(columns=["v"]).to_pylist() == [{"v": 1}]
+    assert [budget is None for budget in budgets] == [False, True]
+
+
+def test_one_file_is_open_at_a_time_where_rows_are_merged_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table, opened, most = with_sizes(tmp_path / "t"), list[str](), list[int]()
+    real = RunReader.rows
+
+    def rows(self: RunReader, files: Any, *given: Any, **named: Any) -> Any:
+        def watched() -> Any:
+            opened.append("")
+            most.append(len(opened))
+            yield from real(self, files, *given, **named)
+            opened.pop()
+
+        return watched()
+
+    monkeypatch.setattr(RunReader, "rows", rows)
+    assert table.to_arrow().num_rows == 3003
+    assert most == [1] * 6
+
+
+def test_a_file_with_more_rows_than_its_manifest_says_is_refused(tmp_path: Path) -> None:
+    """Also of a format that tells it at its end only."""
+    table = with_sizes(tmp_path / "t", runs=2, **{"file.format": "avro"})
+    plan = table.plan()
+    (split,) = plan.splits
+    wrong = replace(split, files=[file._replace(row_count=999) for file in split.files])
+    reader = SplitReader(table.schema, None, None, file_schemas_of(table.timeline, table.schema, plan.splits))
+    with pytest.raises(TableCorrupt, match="has 1000 rows; its manifest says 999"):
+        list(reader.batches(table.store, [wrong]))
 
 
 CHILD = """
