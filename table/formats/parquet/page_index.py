@@ -35,8 +35,10 @@ Fetch = Callable[[int, int], bytes]
 
 _MAGIC = b"PAR1"
 _TAIL_BYTES = 8
-_GUESSED_BYTES = 1 << 17
-"""So much of the file before its footer is fetched with it: the index is there."""
+_END_BYTES = 1 << 16
+"""So much of a file's end was read for its footer, at least. In most files the index is there."""
+_INDEX_BYTES = 1 << 17
+"""So much of a larger index is fetched with one request."""
 _GAP_BYTES = 1 << 17
 """Pages that are nearer to each other than this are fetched with one request."""
 _LEAST_GAIN = 2
@@ -58,19 +60,24 @@ class _Page:
 
 
 class PageIndex:
-    """The index of a file of `size` bytes. `fetch` reads ranges of them, `at_once` at the same time.
+    """The index of a file of `size` bytes. `fetch` reads ranges of them, `at_once` at the same time; `again` reads what was read
+    for the footer.
 
     Raises `ValueError` if the footer cannot be decoded.
     """
 
-    def __init__(self, metadata: Any, size: int, fetch: Fetch, at_once: int = 1) -> None:
+    def __init__(self, metadata: Any, size: int, fetch: Fetch, at_once: int = 1, again: Fetch | None = None) -> None:
         self._size, self._fetch, self._at_once, self._schema = size, fetch, at_once, metadata.schema
         end = size - _TAIL_BYTES
         footer = end - metadata.serialized_size
-        self._start = max(0, footer - _GUESSED_BYTES)
-        self._tail = fetch(self._start, end)
+        self._start = min(footer, max(0, size - _END_BYTES))
+        self._tail = (again or fetch)(self._start, end)
         self._footer = decode_struct(self._tail[footer - self._start :])
         self._leaves = _plain_leaves(_value(self._footer, 2)[1])
+        start = max(self._first_byte(footer), footer - _INDEX_BYTES, 0)
+        if start < self._start:
+            self._tail = fetch(start, self._start) + self._tail
+            self._start = start
 
     @staticmethod
     def is_worth_a_look(metadata: Any) -> bool:
@@ -117,6 +124,12 @@ class PageIndex:
         ]
 
     # What the index says.
+
+    def _first_byte(self, footer: int) -> int:
+        """Where the index begins: that of the bounds, then that of the places, both before the footer."""
+        groups = _value(self._footer, 4)[1]
+        starts = [_value(chunk, field) for group in groups for chunk in _value(group, 1)[1] for field in (4, 6)]
+        return min((start for start in starts if start is not None), default=footer)
 
     def _rows(self, group: int) -> int:
         return int(_value(_value(self._footer, 4)[1][group], 3))

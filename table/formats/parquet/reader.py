@@ -217,7 +217,12 @@ class ParquetFile:
         if not PageIndex.is_worth_a_look(self._metadata):
             return None
         source = self._source
-        return PageIndex(self._metadata, source.file.file_size, source.range, source.ranges_at_once)
+        return PageIndex(self._metadata, source.file.file_size, source.range, source.ranges_at_once, self._again)
+
+    def _again(self, start: int, end: int) -> bytes:
+        """Bytes near the file's end. An open file still holds them since its footer was read, so that no request is made."""
+        self._input.seek(start)
+        return bytes(self._input.read(end - start))
 
     def _row_bytes(self, group: int) -> int:
         found = self._metadata.row_group(group)

@@ -14,10 +14,13 @@ import pyarrow.parquet as pq
 import pytest
 
 import lakelatch as ll
+from lakelatch.backends.around.metered import MeteredStore
 from lakelatch.table.formats import data_source
 from lakelatch.table.formats.parquet import page_index
 from lakelatch.table.formats.parquet import writer as parquet_writer
 from lakelatch.table.formats.parquet.page_index import PageIndex
+from lakelatch.table.reading.arrow import SplitReader
+from lakelatch.table.scan.fallback import file_schemas_of
 
 ROWS = 20_000
 FILTERS = [
@@ -80,7 +83,8 @@ class Seen:
 def seen(monkeypatch: pytest.MonkeyPatch) -> Seen:
     """Small files are read like large ones, and their pages are short."""
     monkeypatch.setattr(data_source, "SMALL_FILE_BYTES", 0)
-    monkeypatch.setattr(page_index, "_GUESSED_BYTES", 0)
+    monkeypatch.setattr(page_index, "_END_BYTES", 0)
+    monkeypatch.setattr(page_index, "_INDEX_BYTES", 0)
     monkeypatch.setattr(page_index, "_GAP_BYTES", 64)
     if "max_rows_per_page" in parquet_writer._PAGES:  # older Arrow ends pages by their size alone
         monkeypatch.setitem(parquet_writer._PAGES, "max_rows_per_page", 500)
@@ -125,6 +129,27 @@ def test_one_key_takes_few_bytes(seen: Seen) -> None:
     assert table.to_arrow(where="k = 600").num_rows == 1
     assert 0 < seen.bytes < size // 5
     assert seen.pages == 1
+
+
+@pytest.mark.parametrize("end_bytes", [1 << 16, 0])
+def test_one_request_tells_which_pages_to_ask_for(seen: Seen, end_bytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What an object store gave for the footer has the index, too. Where it has not, one more request brings all of it."""
+    monkeypatch.setattr(page_index, "_END_BYTES", end_bytes)
+    monkeypatch.setattr(page_index, "_INDEX_BYTES", 1 << 17)
+    rng = np.random.default_rng(4)
+    data = pa.table({"k": np.arange(60_000) * 2, **{name: rng.integers(0, 2**60, 60_000) for name in "abcd"}})
+    table = table_of(data)
+    plan = table.plan(where="k = 60000")
+    store = MeteredStore(table.store)
+    reader = SplitReader(table.schema, None, plan.residual, file_schemas_of(table.timeline, table.schema, plan.splits))
+    found = pa.Table.from_batches(reader.batches(store, plan.splits))
+    assert found.equals(data.slice(30_000, 1))
+    usage = store.snapshot()
+    is_inside = end_bytes > 0
+    assert usage.by_operation == {"get_range": 1 + (not is_inside) + 5}, (
+        "the end of the file, and a page of each column"
+    )
+    assert usage.bytes_in < 400_000
 
 
 def test_what_lies_far_apart_is_read_at_the_same_time(seen: Seen) -> None:
