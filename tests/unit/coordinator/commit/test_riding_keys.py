@@ -13,6 +13,7 @@ from riding import ASKED, ENGINES, NOON, WINNER, Job, Keys, began, data, in_turn
 from unit.coordinator.commit.test_group import Hooked
 
 import lakelatch as ll
+from lakelatch.backends.memory import MemoryStore
 from lakelatch.coordinator.commit.attempt import NO_LIST_YET, Delta
 from lakelatch.coordinator.commit.checks.changes_since import ChangesSince
 from lakelatch.coordinator.commit.request import CommitRequest, Remarks
@@ -418,3 +419,22 @@ def test_a_rider_that_was_carried_after_it_had_written_its_rows_again_keeps_the_
     assert [row[0] for row in world.rows()] == [1, 2, 3, 4, 5, 6]
     live = {entry.file.file_name for entry in world.entries}
     assert {i.key.rpartition("/")[2] for i in world.store.list("") if "/data-" in i.key} == live
+
+
+def test_each_commit_in_a_snapshot_is_compared_apart_where_the_snapshot_says_nothing_of_its_numbers() -> None:
+    """The rider and its leader have numbers on both sides of those of a third job, which meet neither."""
+    world = Keys({"bucket": "1"})
+    late = Table(MemoryStore(world.url), world.schema)
+    rider: list[ll.Receipt] = []
+    with began(200), late.transaction() as between:
+        between.upsert(data((1, 2, "between")))
+        rider += world.meets(upserts((1, 1, "early"), at=100), upserts((1, 3, "late"), at=300))
+        without_numbers(world.other.store, world.latest.id)
+        written = [entry.file.file_name for entry in world.entries]
+    assert rider[0].leader is not None and rider[1].riders == 1
+    assert between.receipt is not None and between.receipt.snapshot_id == rider[1].snapshot_id + 1
+    (new,) = [entry.file for entry in world.entries if entry.file.file_name not in written]
+    assert new.min_sequence_number < max(entry.file.max_sequence_number for entry in world.entries), (
+        "it was not numbered again"
+    )
+    assert (1, 3, "late") in world.rows(compacted=True) and world.whole()
