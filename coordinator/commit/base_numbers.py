@@ -17,7 +17,7 @@ from ...core.metadata.manifest import ManifestFile
 from ...core.metadata.schema import TableSchema
 from ...core.metadata.snapshot import Snapshot
 from ...core.places import codec_of
-from ..history.base import Base
+from ..history.base import JUST_READ_MS, Base
 from ..history.row_numbers import row_numbers
 from ..history.timeline import Timeline, ref_of
 from ..surroundings import Surroundings
@@ -91,7 +91,8 @@ class BaseNumbers:
 
     def _look(self) -> Base:
         known, now_ms = self._knows.newest.get(), self._around.now_ms
-        look = self._timeline.look(known.snapshot if known is not None else None)
+        just_read = known is not None and known.snapshot is not None and now_ms - known.seen_ms <= JUST_READ_MS
+        look = self._timeline.look(known.snapshot if known is not None else None, just_read=just_read)
         latest = look.snapshot
         named = latest.schema_id if latest is not None else 0
         is_fresh = known is not None and known.is_fresh(now_ms, self._schema.options.get(opt.SNAPSHOT_TIME_RETAINED))

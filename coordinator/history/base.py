@@ -15,6 +15,8 @@ from .timeline import ref_of
 LONGEST_AGE_MS = 30_000
 SHORTEST_AGE_MS = 1_000
 """The time that a commit needs from looking to publishing, so that a table that retains nothing can still be written."""
+JUST_READ_MS = 500
+"""A snapshot that was seen so lately is not read again to see whether it is still the one of its id."""
 RETENTION_SHARE = 10
 
 

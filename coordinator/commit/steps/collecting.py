@@ -11,7 +11,7 @@ from dataclasses import replace
 from ....core.errors import LakelatchError, StoreUnavailable
 from ....core.metadata.data_file import ADD
 from ....core.metadata.snapshot import Snapshot
-from ...history.base import Base
+from ...history.base import JUST_READ_MS, Base
 from ...history.lineage import refuse_fork
 from ...history.row_numbers import row_numbers
 from ...history.timeline import Latest, base_of, ref_of
@@ -33,9 +33,6 @@ from ..settling.settler import Settled
 from .state import NOTHING_REMEMBERED, Attempt, RunState
 
 _LOG = logging.getLogger("lakelatch")
-JUST_READ_MS = 500
-"""A winner that was asked for so lately counts as the newest snapshot for a commit that rides: its next look would come a round
-trip later, and whoever carries it meanwhile is found by the look after that."""
 
 
 class Collecting(RunState):
@@ -99,6 +96,7 @@ class Collecting(RunState):
             return aboard
         is_new = seen not in self.lost or effect.attempt == 2  # a writer that loses again is late each time
         is_near = met is not None and now_ms - met.asked_ms <= JUST_READ_MS
+        # Its next look would come a round trip later, and whoever carries it meanwhile is found by the look after that.
         just_read = won and is_new and is_near and self.group.allowed
         look = Latest(seen) if just_read else self.timeline.look(seen, just_read=won)
         latest = look.snapshot

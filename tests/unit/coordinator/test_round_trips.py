@@ -561,37 +561,37 @@ EXPECTED: dict[Callable[[World], str], str] = {
         "put manifest"
     ),
     warm_upsert: (
-        "create snapshot, get schema, 4 get snapshot, list snapshots, put LATEST, put data, 2 put list, put manifest"
+        "create snapshot, get schema, 3 get snapshot, list snapshots, put LATEST, put data, 2 put list, put manifest"
     ),
     cold_upsert: (
-        "create snapshot, 2 get list, 2 get manifest, get schema, 2 get snapshot, list schemas, list snapshots, put LATEST, "
+        "create snapshot, 2 get list, get schema, 2 get snapshot, list schemas, list snapshots, put LATEST, "
         "put data, 2 put list, put manifest"
     ),
     upsert_beaten_by_an_older_job: (
-        "2 create snapshot, delete list, get LATEST, 2 get list, get manifest, get schema, 7 get snapshot, "
+        "2 create snapshot, delete list, get LATEST, 2 get list, get schema, 6 get snapshot, "
         "2 list snapshots, put LATEST, put data, 3 put list, put manifest"
     ),
     upsert_beaten_by_a_newer_job: (
-        "2 create snapshot, delete list, get LATEST, 2 get list, get manifest, get schema, 7 get snapshot, "
+        "2 create snapshot, delete list, get LATEST, 2 get list, get schema, 6 get snapshot, "
         "2 list snapshots, put LATEST, put data, 3 put list, put manifest"
     ),
     upsert_beaten_by_a_job_with_its_numbers: (
-        "2 create snapshot, delete list, get LATEST, 3 get list, get manifest, get schema, 7 get snapshot, "
+        "2 create snapshot, delete list, get LATEST, 3 get list, get manifest, get schema, 6 get snapshot, "
         "2 list snapshots, put LATEST, 2 put data, 4 put list, 2 put manifest"
     ),
     upsert_beaten_in_another_partition: (
-        "2 create snapshot, delete list, get LATEST, 2 get list, get manifest, get schema, 7 get snapshot, "
+        "2 create snapshot, delete list, get LATEST, 2 get list, get schema, 6 get snapshot, "
         "2 list snapshots, put LATEST, put data, 3 put list, put manifest"
     ),
     upsert_after_another: (
-        "create snapshot, 2 get list, get manifest, get schema, 4 get snapshot, list snapshots, put LATEST, put data, "
+        "create snapshot, 2 get list, get schema, 3 get snapshot, list snapshots, put LATEST, put data, "
         "2 put list, put manifest"
     ),
     warm_upsert_of_known_keys: (
-        "create snapshot, get schema, 4 get snapshot, list snapshots, put LATEST, put data, 2 put list, put manifest"
+        "create snapshot, get schema, 3 get snapshot, list snapshots, put LATEST, put data, 2 put list, put manifest"
     ),
     warm_upsert_of_new_keys: (
-        "create snapshot, get schema, 4 get snapshot, list snapshots, put LATEST, put data, put index, put index manifest, "
+        "create snapshot, get schema, 3 get snapshot, list snapshots, put LATEST, put data, put index, put index manifest, "
         "2 put list, put manifest"
     ),
     cold_upsert_of_new_keys: (
