@@ -171,7 +171,7 @@ def take_back(table: Table, storage_options: Mapping[str, Any] | None) -> None:
 def _compact(table: Table, messages: Sequence[CommitMessage], session: Any) -> None:
     """Compact the buckets that were written, as a job and a commit of their own, if the table's options ask for it."""
     buckets = {(m.partition, m.bucket) for m in messages if m.new_files}
-    compact_written(table.committer, table.timeline, buckets, partial(rewritten_by, session))
+    compact_written(table.committer, buckets, partial(rewritten_by, session))
 
 
 def _fill(tx: Transaction, table: Table, df: Any, asked: Asked) -> list[CommitMessage]:

@@ -25,8 +25,9 @@ from .knowledge import Knowledge
 from .settling.bucket_numbers import Buckets
 
 LONGEST_WAIT_S = 0.8
-MOST_WAITS = 100
+QUICK_WAITS, MOST_WAITS = 10, 65
 GROWS = 1.3
+"""Each wait is longer than the one before, then as long as it may be, until the claim of a dead process counts no more."""
 
 
 @dataclass
@@ -103,7 +104,8 @@ class Aftercare:
         """Wait for those who work on what this writer needs, for about an attempt of a commit, and longer from time to time;
         not as long as others that wait, who then come one by one.
         """
-        longest_s = min(LONGEST_WAIT_S, self.knows.crowd.attempt_s * GROWS ** min(times, 16))
+        attempts_s = self.knows.crowd.attempt_s * GROWS ** min(times, QUICK_WAITS)
+        longest_s = LONGEST_WAIT_S if times > QUICK_WAITS else min(LONGEST_WAIT_S, attempts_s)
         self.around.sleep(self.around.uniform(0.5, 1.0) * longest_s)
 
     def wait_for(self, bucket: PartitionBucket) -> None:

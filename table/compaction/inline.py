@@ -37,7 +37,7 @@ _ROUNDS = 10
 """How often a bucket is tried while others change it, if it has more runs than option `num-sorted-run.stop-trigger` allows, or
 rows that are not visible yet."""
 _TOLD = "others changed the buckets of this commit %d times: a later compaction has to finish them"
-_WAITS = 100
+_WAITS = 10
 """How often a writer waits for others who make its rows visible."""
 _MOST_AT_ONCE = 64
 """How many buckets with rows that are not visible yet one writer takes care of, its own and those of others."""
@@ -47,7 +47,6 @@ _ANY: PartitionBucket = (b"", -1)
 
 def compact_written(
     committer: Committer,
-    timeline: Timeline,
     buckets: Collection[PartitionBucket],
     rewritten: Callable[[AnyRewriter], Rewrite] = rewritten_here,
 ) -> None:
@@ -145,7 +144,7 @@ def show_restored(table: OpenTable, schema: TableSchema, restored: Iterable[Mani
     rules = merge_rules(schema)
     if rules is not None and rules.hides_level_0:
         buckets = {(e.partition, e.bucket) for e in restored if e.file.level == 0}
-        compact_written(table.committer, table.timeline, buckets)
+        compact_written(table.committer, buckets)
 
 
 def is_due(schema: TableSchema, found: Buckets, bucket: PartitionBucket) -> bool:

@@ -222,7 +222,7 @@ class Maintenance(OpenTable):
         if self._schema.primary_keys:
             from ..compaction.inline import compact_written
 
-            compact_written(self.committer, self.timeline, buckets)
+            compact_written(self.committer, buckets)
 
     def plan_rollback(
         self,
