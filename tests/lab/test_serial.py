@@ -221,7 +221,6 @@ PLANTED = {
     "removed rows come back": 0,
     "no numbers are compared": 5,
     "snapshots have room for all numbers": 5,
-    "a leader carries its own numbers twice": 188,
     "an undo takes back whoever rode with its commit": 60,
     "an undo takes the whole snapshot back": 150,
     "a clone carries the intents of its source": 99,

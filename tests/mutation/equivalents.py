@@ -393,12 +393,6 @@ EQUIVALENTS: tuple[Equivalent, ...] = (
         "the numbers of rows begin with 0: any number below that is smaller than all",
     ),
     Equivalent(
-        "coordinator/commit/checks/changes_since.py",
-        "ChangesSince.since",
-        "for (before, found) in pairwise(chain) if found is not None → without the filter",
-        "only the first of a chain may be none; the question is there for the type checker",
-    ),
-    Equivalent(
         "coordinator/commit/checks/conflicts.py",
         "compacted_with_newer_rows",
         "e.identity in replaced → e.identity not in replaced",
@@ -560,18 +554,6 @@ EQUIVALENTS: tuple[Equivalent, ...] = (
         for function, whole in (
             ("_hides_rows", "rules is not None and rules.has_lookups and schema.options.get(opt.LOOKUP_WAIT)"),
         )
-    ),
-    Equivalent(
-        "table/compaction/inline.py",
-        "compact_buckets",
-        "for entry in part if entry.partition in partitions → without the filter",
-        "files of other partitions are left out a moment later; the question only saves memory",
-    ),
-    Equivalent(
-        "table/compaction/inline.py",
-        "compact_buckets",
-        "for m in timeline.manifests(snapshot) if may_hold(m, partitions, fields) → without the filter",
-        "more manifests would be read, and their entries left out; the question only saves requests",
     ),
     Equivalent(
         "table/compaction/key_rewrite.py",
@@ -742,12 +724,6 @@ EQUIVALENTS: tuple[Equivalent, ...] = (
         "OlderRows.read",
         "first < last → first <= last",
         "a batch without a row that was found would add a part without rows",
-    ),
-    Equivalent(
-        "coordinator/commit/steps/uploading.py",
-        "Uploading._manifest_uploads",
-        "attempt.delta is None or attempt.delta.entries != entries → without `attempt.delta.entries != entries`",
-        "only a commit that may ride writes its manifests this way, and its entries are the same on every base",
     ),
     *(
         Equivalent(

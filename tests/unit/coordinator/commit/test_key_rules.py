@@ -56,7 +56,7 @@ class Changes:
         self.found = found
         self.asked: list[tuple[int, int]] = []
 
-    def since(self, read: Snapshot | None, last: Snapshot | None) -> Any:
+    def since(self, read: Snapshot | None, last: Snapshot | None, passes: Any = None) -> Any:
         self.asked.append((read.id if read else 0, last.id if last else 0))
         return self.found
 

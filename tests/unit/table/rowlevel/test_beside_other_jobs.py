@@ -237,7 +237,7 @@ def test_a_change_compacts_rows_that_the_writer_could_not_compact(monkeypatch: p
 
     table = ll.open_table(made("vectors"))
     with monkeypatch.context() as patched:
-        patched.setattr(inline, "is_due", lambda *about: False)
+        patched.setattr(inline, "_is_urgent", lambda *about: False)
         table.upsert(rows((5, 100)))
     assert found(table.url) == [(5, 10), (6, 60)]
     assert table.update(set={"v": "v + 1"}).plans == 2
